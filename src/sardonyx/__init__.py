@@ -1,0 +1,1 @@
+"""Sardonyx: the same bits everywhere."""

@@ -1,0 +1,58 @@
+"""Every error that Sardonyx raises.
+
+    SardonyxError
+    |-- ModelError            the model cannot be used
+    |   |-- InvalidModel      it breaks a rule of ONNX, or its file cannot be read
+    |   |-- UnsupportedModel  it is valid, but names an operator, version or type that is not there
+    |   `-- LimitExceeded     it is larger than a limit allows
+    |-- FeedError             what the caller handed over does not fit the model's inputs
+    |-- Undetermined          a size or value is not known yet (asks for concrete shapes)
+    |-- RunError              a defined run-time error (a trap: an index out of range, ...)
+    |-- BuildError            no C compiler, or the compiler refused
+    `-- InternalError         a rule of our own is broken: a bug of Sardonyx
+
+Each message names the model, operation or tensor, the rule, what was found, what was expected and
+how to go on.
+"""
+
+from __future__ import annotations
+
+
+class SardonyxError(Exception):
+    """The root of the tree; catch it to catch all of them."""
+
+
+class ModelError(SardonyxError):
+    """The model cannot be used."""
+
+
+class InvalidModel(ModelError):
+    """The model breaks a rule of ONNX, or its bytes cannot be read."""
+
+
+class UnsupportedModel(ModelError):
+    """The model is valid, but needs an operator, version or type that Sardonyx does not have."""
+
+
+class LimitExceeded(ModelError):
+    """The model, or what it asks for, is larger than a limit allows."""
+
+
+class FeedError(SardonyxError):
+    """A feed does not fit the model's inputs: name, type, rank, shape or form."""
+
+
+class Undetermined(SardonyxError):
+    """A size or a value is not known at this stage; concrete shapes or values would settle it."""
+
+
+class RunError(SardonyxError):
+    """A defined run-time error, such as an index out of range."""
+
+
+class BuildError(SardonyxError):
+    """There is no C compiler, or it refused the program."""
+
+
+class InternalError(SardonyxError):
+    """One of our own rules is broken. Please report it with the model."""

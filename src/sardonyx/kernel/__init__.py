@@ -1,0 +1,1 @@
+"""The kernel IR: grammar, builder, verifier, NumPy interpreter, C printer."""

@@ -1,0 +1,287 @@
+"""How operator definitions write kernels: the `Builder` and its tensors.
+
+    def matmul(k, a, b):
+        (m, r), (_, n) = a.shape, b.shape
+        return k.compute((m, n), lambda i, j: k.dot((r,), lambda q: (a[i, q], b[q, j])))
+
+`x[i, j]` loads with an index that must be proven in bounds, `x.guard((i, j), default)` gives
+default outside, `x.trap((i, j))` is a run-time error outside. Storage types are widened to their
+compute type where arithmetic starts, and a Compute rounds once to the type it writes; loads that
+are only moved keep their bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, Poly, product
+from sardonyx.errors import InternalError, InvalidModel, Undetermined
+from sardonyx.kernel.expr import (
+    Axis,
+    Buffer,
+    Expr,
+    Fold,
+    Load,
+    Local,
+    Mode,
+    Operand,
+    cast,
+    constant_buffer,
+    lift,
+    walk,
+    widen,
+)
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
+from sardonyx.types import Array, DType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """An operand or result of an operation: a buffer, and its value where that is known.
+
+    `value` is an array of numbers, or an object array of Dims for sizes computed from shapes.
+    """
+
+    buffer: Buffer
+    value: Array | None = None
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        return self.buffer.shape
+
+    @property
+    def rank(self) -> int:
+        return len(self.buffer.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    def __getitem__(self, index: Operand | tuple[Operand, ...]) -> Expr:
+        return self._load(index if isinstance(index, tuple) else (index,), "proven", None)
+
+    def guard(self, index: Sequence[Operand], default: Operand = 0) -> Expr:
+        """The element at index, or default where the index is out of bounds."""
+        return self._load(tuple(index), "guard", lift(default, self.dtype))
+
+    def trap(self, index: Sequence[Operand]) -> Expr:
+        """The element at index; out of bounds is a run-time error."""
+        return self._load(tuple(index), "trap", None)
+
+    def broadcast(self, index: Sequence[Operand]) -> Expr:
+        """The element that NumPy broadcasting to the index's rank puts there."""
+        kept = tuple(index)[len(index) - self.rank :]
+        return self[tuple(0 if d == 1 else i for d, i in zip(self.shape, kept, strict=True))]
+
+    def reshaped(self, shape: Sequence[Dim]) -> Tensor:
+        """The same bytes under another shape of as many elements."""
+        if product(tuple(shape)) != product(self.shape):
+            raise InvalidModel(f"{self.shape} has not as many elements as {tuple(shape)}")
+        return Tensor(Buffer(self.buffer.name, self.dtype, tuple(shape), base=self.buffer))
+
+    def known(self) -> list[Dim]:
+        """The elements of a small integer tensor, row-major; Undetermined if not known yet."""
+        if self.value is None:
+            raise Undetermined(f"the value of {self.buffer.name} is not known yet")
+        return [v if isinstance(v, Poly) else int(v) for v in self.value.reshape(-1).tolist()]
+
+    def ints(self) -> list[int]:
+        """`known`, where each element must be a number."""
+        found = self.known()
+        numbers = [v for v in found if isinstance(v, int)]
+        if len(numbers) != len(found):
+            raise Undetermined(f"the value of {self.buffer.name} depends on symbolic dims")
+        return numbers
+
+    def _load(self, index: tuple[Operand, ...], mode: Mode, default: Expr | None) -> Expr:
+        if len(index) != self.rank:
+            raise InternalError(f"{self.buffer.name} has rank {self.rank}, index {index}")
+        return Load(self.buffer, tuple(lift(i) for i in index), mode, default)
+
+
+@dataclass(slots=True, eq=False)
+class Builder:
+    """Collects the statements of one kernel. `since` is the operator version being built and
+    `outputs` the number of outputs that the operation uses."""
+
+    since: int
+    outputs: int = 1
+    output_used: tuple[bool, ...] = (True,)
+    block: list[Stmt] = field(default_factory=list)
+    _made: list[Buffer] = field(default_factory=list)
+    _views: dict[Buffer, Buffer] = field(default_factory=dict)
+    _names: dict[str, int] = field(default_factory=dict)
+
+    def name(self, stem: str) -> str:
+        """A name that is new in this kernel."""
+        n = self._names[stem] = self._names.get(stem, -1) + 1
+        return f"{stem}{n}"
+
+    def axes(self, extents: Sequence[Dim], stem: str = "i") -> tuple[Axis, ...]:
+        return tuple(Axis(self.name(stem), e) for e in extents)
+
+    def tensor(self, shape: Sequence[Dim], dtype: DType) -> Tensor:
+        """A new buffer: an output if the definition returns it, a temporary otherwise."""
+        buffer = Buffer(self.name("t"), dtype, tuple(shape))
+        self._made.append(buffer)
+        return Tensor(buffer)
+
+    def constant(self, data: Array) -> Tensor:
+        """A constant table of the kernel."""
+        buffer = constant_buffer(self.name("c"), data)
+        self._made.append(buffer)
+        return Tensor(buffer, data)
+
+    def compute(
+        self,
+        shape: Sequence[Dim],
+        element: Callable[..., Operand],
+        dtype: DType | None = None,
+        into: Tensor | None = None,
+    ) -> Tensor:
+        """A tensor whose element at (i, j, ...) is element(i, j, ...), rounded once to dtype."""
+        axes = self.axes(shape)
+        value = lift(element(*axes), dtype or t.int64)
+        out = into or self.tensor(shape, dtype or value.dtype)
+        self.block.append(Compute(out.buffer, axes, cast(value, out.dtype)))
+        return out
+
+    def view(self, x: Tensor, shape: Sequence[Dim]) -> Tensor:
+        """x under another shape: the plan may give both one place."""
+        out = self.tensor(shape, x.dtype)
+        size = (product(x.shape),)
+        source = x.reshaped(size)
+        self.compute(size, lambda i: source[i], into=out.reshaped(size))
+        self._views[out.buffer] = x.buffer
+        return out
+
+    def fold(
+        self,
+        kind: str,
+        extents: Sequence[Dim],
+        term: Callable[..., Operand | tuple[Operand, Operand]],
+        when: Callable[..., Expr] | None = None,
+    ) -> Expr:
+        """A fold over new axes; term(*axes) gives each term, when(*axes) whether it is there."""
+        axes = self.axes(extents, "r")
+        given = term(*axes)
+        operands = given if isinstance(given, tuple) else (given,)
+        terms = tuple(widen(lift(x)) for x in operands)
+        if len(terms) != (2 if kind == "dot" else 1) or len({x.dtype for x in terms}) != 1:
+            raise InternalError(f"{kind} over {terms}")
+        return Fold(kind, axes, terms, when(*axes) if when else None)
+
+    def dot(
+        self,
+        extents: Sequence[Dim],
+        term: Callable[..., tuple[Operand, Operand]],
+        when: Callable[..., Expr] | None = None,
+    ) -> Expr:
+        """The sum of products, one fused multiply-add per term, in order."""
+        return self.fold("dot", extents, term, when)
+
+    def sum(
+        self,
+        extents: Sequence[Dim],
+        term: Callable[..., Operand],
+        when: Callable[..., Expr] | None = None,
+    ) -> Expr:
+        """The 16-way sum."""
+        return self.fold("sum", extents, term, when)
+
+    @contextmanager
+    def loop(self, extent: Dim) -> Iterator[Axis]:
+        """Statements repeated for each index below extent, ascending."""
+        (axis,) = self.axes((extent,), "f")
+        with self._nested() as body:
+            yield axis
+        self.block.append(For(axis, tuple(body)))
+
+    @contextmanager
+    def when(self, cond: Expr) -> Iterator[None]:
+        """Statements done only where cond holds."""
+        with self._nested() as body:
+            yield
+        self.block.append(If(cond, tuple(body)))
+
+    @contextmanager
+    def _nested(self) -> Iterator[list[Stmt]]:
+        outer, self.block = self.block, []
+        try:
+            yield self.block
+        finally:
+            self.block = outer
+
+    def local(self, value: Expr) -> Local:
+        """A scalar variable that starts as value."""
+        local = Local(self.name("v"), value.dtype)
+        self.set(local, value)
+        return local
+
+    def set(self, local: Local, value: Operand) -> None:
+        self.block.append(Set(local, cast(lift(value, local.dtype), local.dtype)))
+
+    def store(self, out: Tensor, index: Sequence[Operand], value: Operand) -> None:
+        """Writes one element; an index out of bounds is a run-time error."""
+        stored = cast(lift(value, out.dtype), out.dtype)
+        self.block.append(Store(out.buffer, tuple(lift(i) for i in index), stored))
+
+    def kernel(
+        self, name: str, inputs: Sequence[Tensor | None], results: Sequence[Tensor]
+    ) -> Kernel:
+        """The finished kernel; what no result needs is dropped."""
+        given = tuple(None if x is None else x.buffer for x in inputs)
+        outputs = tuple(r.buffer for r in results)
+        body = _needed(tuple(self.block), set(outputs))
+        used = {b.root for s in statements(body) for b in _buffers(s)}
+        rest = [b for b in self._made if b in used and b not in outputs]
+        views = tuple(
+            (o, given.index(self._views[b]))
+            for o, b in enumerate(outputs)
+            if b in self._views and self._views[b] in given
+        )
+        return Kernel(
+            name,
+            given,
+            outputs,
+            tuple(b for b in rest if b.data is None),
+            tuple(b for b in rest if b.data is not None),
+            body,
+            views,
+        )
+
+
+def _buffers(s: Stmt) -> Iterator[Buffer]:
+    """Every buffer that s touches itself, views as they stand."""
+    if isinstance(s, Compute | Store):
+        yield s.buffer
+    yield from (e.buffer for e in walk(*expressions(s)) if isinstance(e, Load))
+
+
+def _needed(body: tuple[Stmt, ...], wanted: set[Buffer]) -> tuple[Stmt, ...]:
+    """The top-level statements that the wanted buffers depend on."""
+    kept: list[Stmt] = []
+    for s in reversed(body):
+        inner = list(statements((s,)))
+        written = {x.buffer.root for x in inner if isinstance(x, Compute | Store)}
+        if written & wanted or any(isinstance(x, Set) for x in inner):
+            kept.append(s)
+            wanted |= {b.root for x in inner for b in _buffers(x)}
+    return tuple(reversed(kept))
+
+
+def operand(name: str, dtype: DType, shape: Sequence[Dim], value: Array | None = None) -> Tensor:
+    """An input of an operation, for lowering."""
+    return Tensor(Buffer(name, dtype, tuple(shape)), value)
+
+
+def concrete(values: Sequence[Dim]) -> Array:
+    """Known sizes as an array: int64 where all are numbers, Dims otherwise."""
+    if all(isinstance(v, int) for v in values):
+        return np.array(values, np.int64)
+    return np.array(values, object)

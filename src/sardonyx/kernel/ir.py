@@ -1,0 +1,112 @@
+"""The kernel IR: what one operation computes.
+
+    kernel = Kernel(name, inputs, outputs, temporaries, constants, body: stmt*)
+    buffer = Buffer(name, dtype, shape, data?, base?)
+    stmt   = Compute(buffer, axes, expr)              each element once, in no particular order
+           | For(axis, stmt*)                         in ascending order
+           | If(cond, stmt*, stmt*)
+           | Set(local, expr)
+           | Store(buffer, index, expr)               traps when the index is out of bounds
+    expr   = Const(value, dtype)
+           | Size(dim)                                a dim as an int64
+           | Axis(name, extent)                       the index variable itself, int64
+           | Local(name, dtype)
+           | Load(buffer, index, mode, default?)      mode = proven | guard | trap
+           | Alu(op, expr*, dtype)                    the table ALU of kernel/alu.py
+           | Cast(expr, dtype)                        rounds once, saturates
+           | Where(cond, expr, expr)
+           | Fold(kind, axes, terms, when?)           kind = dot | sum | prod | min | max | and | or
+
+A kind that is not in this grammar does not exist. Expressions are DAGs compared by identity; a
+shared node is evaluated once per point. Arithmetic takes place in compute types only: a storage
+type (float16, bfloat16) occurs in Load, Const, Where, Cast and as what a Compute writes.
+
+`Fold("dot", axes, (a, b))` is the sum of products of section "Sums of products" of the numerics
+contract, in the order of the axes, the last one fastest; `Fold("sum", axes, (x,))` is the 16-way
+sum; a term whose `when` is false is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Local
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compute:
+    buffer: Buffer
+    axes: tuple[Axis, ...]
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    axis: Axis
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    cond: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Set:
+    local: Local
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    buffer: Buffer
+    index: tuple[Expr, ...]
+    expr: Expr
+
+
+Stmt: TypeAlias = Union[Compute, For, If, Set, Store]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """One operation, lowered. `inputs` has None where an optional input is absent.
+
+    `views` maps an output position to the input position whose bytes it is (Reshape, Identity):
+    the plan may then give both tensors one place, and the body still says how to copy.
+    """
+
+    name: str
+    inputs: tuple[Buffer | None, ...]
+    outputs: tuple[Buffer, ...]
+    temporaries: tuple[Buffer, ...]
+    constants: tuple[Buffer, ...]
+    body: tuple[Stmt, ...]
+    views: tuple[tuple[int, int], ...] = ()
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outer ones first."""
+    for s in body:
+        yield s
+        match s:
+            case For():
+                yield from statements(s.body)
+            case If():
+                yield from statements(s.then)
+                yield from statements(s.otherwise)
+
+
+def expressions(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions that stand directly in s."""
+    match s:
+        case Compute() | Set():
+            return (s.expr,)
+        case Store():
+            return (*s.index, s.expr)
+        case If():
+            return (s.cond,)
+    return ()

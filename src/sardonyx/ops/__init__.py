@@ -1,0 +1,1 @@
+"""One definition per operator and version, in files by family."""

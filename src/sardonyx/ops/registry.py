@@ -1,0 +1,136 @@
+"""The operator registry: the project's one piece of global state.
+
+    @operator("Relu", 1, 6, 13, 14)
+    def relu(k: Builder, x: Tensor) -> Tensor:
+        return k.compute(x.shape, lambda *i: maximum(x[i], 0))
+
+A definition takes the Builder, the operands as the schema orders them (None where an optional one
+is absent, a tuple for a variadic one), and the attributes by keyword with the schema's defaults.
+It returns its result, or a tuple of them (None for an output that is not there).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from inspect import Parameter, signature
+from typing import Any, Literal, TypeAlias
+
+from sardonyx.errors import InternalError, InvalidModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.ir import Kernel
+
+Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
+Definition: TypeAlias = Callable[..., Any]
+FAMILIES = (
+    "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm", "pool",
+    "reduce", "resize", "shape",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator version. `accuracy` says how far another runtime may be from the result:
+    "exact" equal values, "rounding" sums in another order, "approximate" elementary functions."""
+
+    domain: str
+    name: str
+    since: int
+    define: Definition
+    accuracy: Accuracy
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}::{self.name}-{self.since}"
+
+
+_REGISTRY: dict[tuple[str, str, int], Operator] = {}
+
+
+def operator(
+    name: str, *since: int, domain: str = "", accuracy: Accuracy = "exact"
+) -> Callable[[Definition], Definition]:
+    """Registers a definition for the versions `since` of an operator."""
+
+    def register(define: Definition) -> Definition:
+        for version in since:
+            key = domain, name, version
+            if key in _REGISTRY:
+                raise InternalError(f"{name}-{version} is defined twice")
+            _REGISTRY[key] = Operator(domain, name, version, define, accuracy)
+        return define
+
+    return register
+
+
+@cache
+def _load_families() -> None:
+    for family in FAMILIES:
+        import_module(f"sardonyx.ops.{family}")
+
+
+def find(domain: str, name: str, since: int) -> Operator | None:
+    """The definition of (domain, name, since_version), or None if there is none."""
+    _load_families()
+    return _REGISTRY.get((domain, name, since))
+
+
+def operators() -> tuple[Operator, ...]:
+    """All definitions, sorted by domain, name and version."""
+    _load_families()
+    return tuple(_REGISTRY[key] for key in sorted(_REGISTRY))
+
+
+def lower(
+    op: Operator,
+    inputs: Sequence[Tensor | None],
+    attributes: Mapping[str, Any],
+    used: Sequence[bool],
+) -> Kernel:
+    """The kernel of one operation. used[i] says whether output i is wanted.
+
+    Raises Undetermined where a shape or value must be known first, InvalidModel where the
+    operands or attributes break a rule of the operator.
+    """
+    k = Builder(op.since, outputs=len(used), output_used=tuple(used))
+    arguments = _arguments(op, inputs)
+    unknown = sorted(set(attributes) - _keywords(op.define))
+    if unknown:
+        raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
+    found = op.define(k, *arguments, **attributes)
+    results = (found if isinstance(found, tuple) else (found,))[: len(used)]
+    wanted: list[Tensor] = []
+    for result, use in zip(results, used, strict=False):
+        if use and result is not None:
+            again = result in inputs or result in wanted
+            wanted.append(k.view(result, result.shape) if again else result)
+    if len(wanted) != sum(used):
+        raise InvalidModel(f"{op} has {len(wanted)} of the {sum(used)} outputs asked for")
+    return k.kernel(op.name, inputs, wanted)
+
+
+def _arguments(op: Operator, inputs: Sequence[Tensor | None]) -> list[Any]:
+    """The operands as the definition takes them: absent ones None, variadic ones spread."""
+    parameters = _positional(op.define)
+    if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
+        return list(inputs)
+    if len(inputs) > len(parameters):
+        raise InvalidModel(f"{op} takes {len(parameters)} inputs, found {len(inputs)}")
+    padded = [*inputs, *[None] * (len(parameters) - len(inputs))]
+    for parameter, given in zip(parameters, padded, strict=True):
+        if given is None and parameter.default is Parameter.empty:
+            raise InvalidModel(f"{op} needs its input {parameter.name}")
+    return padded
+
+
+@cache
+def _positional(define: Definition) -> tuple[Parameter, ...]:
+    kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
+    return tuple(p for p in signature(define).parameters.values() if p.kind in kinds)[1:]
+
+
+@cache
+def _keywords(define: Definition) -> frozenset[str]:
+    parameters = signature(define).parameters.values()
+    return frozenset(p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY)
