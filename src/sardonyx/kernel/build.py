@@ -98,6 +98,12 @@ class Tensor:
             raise Undetermined(f"the value of {self.buffer.name} depends on symbolic dims")
         return numbers
 
+    def floats(self) -> list[float]:
+        """The elements of a small float tensor, row-major; Undetermined if not known yet."""
+        if self.value is None:
+            raise Undetermined(f"the value of {self.buffer.name} is not known yet")
+        return [float(v) for v in self.value.reshape(-1)]
+
     def _load(self, index: tuple[Operand, ...], mode: Mode, default: Expr | None) -> Expr:
         if len(index) != self.rank:
             raise InternalError(f"{self.buffer.name} has rank {self.rank}, index {index}")
