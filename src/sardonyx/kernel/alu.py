@@ -7,8 +7,10 @@
 A test asserts that the three have the same keys.
 
 Integers wrap as two's complement. idiv and imod by zero give 0 and the dividend; INT_MIN / -1
-wraps to INT_MIN, with remainder 0. Shifts past the width give 0 (-1 for an arithmetic right shift
-of a negative). min and max are IEEE 754-2019 minimum and maximum: a NaN wins, -0 < +0.
+wraps to INT_MIN, with remainder 0; tdiv and fmod of integers likewise. A shift count is read as
+unsigned; past the width a shift gives 0 (-1 for an arithmetic right shift of a negative). min and
+max are IEEE 754-2019 minimum and maximum: a NaN wins, -0 < +0. fma of float64 multiplies, then
+adds.
 """
 
 from __future__ import annotations

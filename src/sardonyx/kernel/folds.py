@@ -1,0 +1,70 @@
+"""Folds over NumPy arrays: the terms lie along the first dimension of their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sardonyx.kernel import arith
+from sardonyx.kernel.expr import Fold
+from sardonyx.types import Array
+
+LANES = 16
+
+
+def identity(e: Fold) -> int | float | bool:
+    """What a fold without terms gives."""
+    if e.kind in ("min", "max"):
+        if e.dtype.is_float:
+            return float("inf") if e.kind == "min" else float("-inf")
+        if e.dtype.kind == "b":
+            return e.kind == "min"
+        return e.dtype.max if e.kind == "min" else e.dtype.min
+    return {"dot": 0, "sum": 0, "prod": 1, "and": True, "or": False}[e.kind]
+
+
+def fused_dot(a: Array, b: Array, when: Sequence[Array], acc: Array) -> Array:
+    """acc with one fused multiply-add per float32 term, in order."""
+    tiny = arith.may_be_tiny(a, b)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    for i in range(len(a)):
+        step = arith.fma_terms(wide_a[i], wide_b[i], acc, tiny)
+        acc = np.where(when[0][i], step, acc) if when else step
+    return acc
+
+
+def lanes(e: Fold, terms: Array) -> Array:
+    """16 partial results, element i to partial i mod 16, then p[j] with p[j + 8], 4, 2, 1."""
+    combine = np.add if e.kind == "sum" else np.multiply
+    start = np.array(identity(e), e.dtype.numpy)
+    missing = -len(terms) % LANES
+    padding = np.broadcast_to(start, (missing, *terms.shape[1:]))
+    rows = np.concatenate([terms, padding]).reshape((-1, LANES, *terms.shape[1:]))
+    partial = np.broadcast_to(start, rows.shape[1:])
+    for row in rows:
+        partial = combine(partial, row, dtype=e.dtype.numpy)
+    width = LANES
+    while width > 1:
+        width //= 2
+        partial = combine(partial[:width], partial[width : 2 * width], dtype=e.dtype.numpy)
+    return np.asarray(partial[0])
+
+
+def select(e: Fold, terms: Array) -> Array:
+    """min, max, and, or: no order, so NumPy's reduction serves but for the sign of zeros."""
+    match e.kind:
+        case "and":
+            return np.asarray(np.logical_and.reduce(terms, axis=0))
+        case "or":
+            return np.asarray(np.logical_or.reduce(terms, axis=0))
+        case "min":
+            found = np.minimum.reduce(terms, axis=0)
+        case _:
+            found = np.maximum.reduce(terms, axis=0)
+    if e.dtype.is_float and np.any(found == 0):
+        zeros = np.signbit(terms) == (e.kind == "min")
+        preferred = np.any((terms == 0) & zeros, axis=0)
+        signed = np.where(preferred == (e.kind == "min"), -0.0, 0.0).astype(found.dtype)
+        found = np.where(found == 0, signed, found)
+    return np.asarray(found)
