@@ -235,6 +235,17 @@ def walk(*roots: Expr) -> Iterator[Expr]:
             stack.extend((c, False) for c in reversed(children(e)))
 
 
+def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
+    """node id -> the axes that its value depends on, for every node below the roots."""
+    free: dict[int, frozenset[Axis]] = {}
+    for e in walk(*roots):
+        own = frozenset({e}) if isinstance(e, Axis) else frozenset()
+        for c in children(e):
+            own |= free[id(c)]
+        free[id(e)] = own - frozenset(e.axes) if isinstance(e, Fold) else own
+    return free
+
+
 def is_move(e: Expr) -> bool:
     """Whether e only selects among stored bits, so that NaN payloads pass (numerics contract)."""
     match e:

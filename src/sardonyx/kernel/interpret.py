@@ -32,6 +32,7 @@ from sardonyx.kernel.expr import (
     Size,
     Where,
     children,
+    free_axes,
     is_move,
     walk,
 )
@@ -106,7 +107,7 @@ def interpret(kernel: Kernel, arrays: Mapping[Buffer, Array], fused: bool = True
     """
     constants = {b: b.data for b in kernel.constants if b.data is not None}
     roots = [e for s in statements(kernel.body) for e in expressions(s)]
-    scope = _Scope({**arrays, **constants}, {}, {}, fused, _free_axes(roots), _trapping(roots))
+    scope = _Scope({**arrays, **constants}, {}, {}, fused, free_axes(*roots), _trapping(roots))
     with np.errstate(all="ignore"):
         for s in kernel.body:
             _execute(s, scope)
@@ -133,17 +134,6 @@ def _extent(d: Dim) -> int:
     if not isinstance(d, int):
         raise InternalError(f"the size {d} is not bound to a number")
     return d
-
-
-def _free_axes(roots: Sequence[Expr]) -> dict[int, frozenset[Axis]]:
-    """node id -> the axes its value depends on."""
-    found: dict[int, frozenset[Axis]] = {}
-    for e in walk(*roots):
-        own = frozenset({e}) if isinstance(e, Axis) else frozenset()
-        for c in children(e):
-            own |= found[id(c)]
-        found[id(e)] = own - frozenset(e.axes) if isinstance(e, Fold) else own
-    return found
 
 
 def _trapping(roots: Sequence[Expr]) -> frozenset[int]:

@@ -1,0 +1,1 @@
+"""Passes: a graph to a scheduled graph with the same bits."""

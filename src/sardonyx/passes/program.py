@@ -1,0 +1,93 @@
+"""The scheduled graph: kernels applied to tensors, in order.
+
+    program = Program(inputs, outputs, tensors, weights, launches)
+    launch  = Launch(kernel, reads, writes, operations)
+
+A graph lowered operation by operation is a program; so is what the passes make of it. Each pass is
+a function Program -> Program that keeps the bits of every output; `verify` states what holds
+before and after each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sardonyx.errors import InternalError
+from sardonyx.graph import Graph, Operation
+from sardonyx.infer import kernel_of
+from sardonyx.kernel.ir import Kernel
+from sardonyx.types import Array, TensorType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Launch:
+    """One kernel applied to tensors: reads and writes are as its inputs and outputs;
+    `operations` are the operations of G whose work it does."""
+
+    kernel: Kernel
+    reads: tuple[str | None, ...]
+    writes: tuple[str, ...]
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Launches in order. `inputs` are fed (overridable initializers last), `weights` are tensors
+    with a value known now; `tensors` types both, and everything between."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: Mapping[str, TensorType]
+    weights: Mapping[str, Array]
+    launches: tuple[Launch, ...]
+
+    def readers(self) -> dict[str, list[int]]:
+        """tensor -> the launches that read it, in order."""
+        found: dict[str, list[int]] = {}
+        for i, launch in enumerate(self.launches):
+            for name in dict.fromkeys(filter(None, launch.reads)):
+                found.setdefault(name, []).append(i)
+        return found
+
+
+def lower(graph: Graph, overridable: bool = True) -> Program:
+    """One launch per operation. Overridable initializers are inputs, or weights if not asked for.
+
+    Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
+    """
+    inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
+    weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
+    launches = []
+    for op in graph.operations:
+        writes = tuple(filter(None, op.outputs))
+        reads = tuple(name or None for name in op.inputs)
+        launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
+    return Program(inputs, graph.outputs, graph.types, weights, tuple(launches))
+
+
+def verify(program: Program) -> None:
+    """Single assignment, definition before use, and kernels that fit their tensors."""
+    valued = {*program.inputs, *program.weights}
+    for launch in program.launches:
+        for name, buffer in _bindings(launch):
+            tensor = program.tensors[name]
+            if (buffer.dtype, buffer.shape) != (tensor.dtype, tensor.shape):
+                raise InternalError(f"{launch.kernel.name} sees {name}: {tensor} as {buffer}")
+        for name in filter(None, launch.reads):
+            if name not in valued:
+                raise InternalError(f"{launch.kernel.name} reads {name} before it has a value")
+        for name in launch.writes:
+            if name in valued:
+                raise InternalError(f"{launch.kernel.name} assigns {name} again")
+            valued.add(name)
+    missing = [name for name in program.outputs if name not in valued]
+    if missing:
+        raise InternalError(f"the outputs {missing} have no value")
+
+
+def _bindings(launch: Launch) -> Iterator[tuple[str, object]]:
+    for name, buffer in zip(launch.reads, launch.kernel.inputs, strict=True):
+        if name is not None and buffer is not None:
+            yield name, buffer
+    yield from zip(launch.writes, launch.kernel.outputs, strict=True)
