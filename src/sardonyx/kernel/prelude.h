@@ -1,0 +1,297 @@
+/* What the printed C leans on. kernel/prelude.py copies the pieces that a program uses: a piece is
+   what stands between two blank lines, and it defines the sx_ names at the starts of its lines. */
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#if defined(__FAST_MATH__) || (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
+#error "Sardonyx needs IEEE 754 arithmetic: no -ffast-math, and on x86 -msse2 -mfpmath=sse"
+#endif
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_FN static inline __attribute__((unused))
+#else
+#define SX_FN static inline
+#endif
+
+/* The status of a run: the first trap's kind (1: a load out of bounds, 2: a store) and operation. */
+typedef struct { int32_t error, operation; } sx_status;
+SX_FN int sx_trap(sx_status *status, int32_t error) {
+  if (status->error == 0) status->error = error;
+  return 0;
+}
+
+typedef union { float f; int32_t i; uint32_t u; } sx_word32;
+SX_FN int32_t sx_bits_f32(float x) { sx_word32 w; w.f = x; return w.i; }
+SX_FN float sx_float_i32(int32_t x) { sx_word32 w; w.i = x; return w.f; }
+SX_FN float sx_nan_f32(void) { return sx_float_i32(0x7fc00000); }
+
+typedef union { double f; int64_t i; uint64_t u; } sx_word64;
+SX_FN int64_t sx_bits_f64(double x) { sx_word64 w; w.f = x; return w.i; }
+SX_FN double sx_float_i64(int64_t x) { sx_word64 w; w.i = x; return w.f; }
+SX_FN double sx_nan_f64(void) { return sx_float_i64(INT64_C(0x7ff8000000000000)); }
+
+/* NaN is stored as the one canonical quiet NaN of its type. */
+SX_FN float sx_canon_f32(float x) { return x != x ? sx_nan_f32() : x; }
+
+SX_FN double sx_canon_f64(double x) { return x != x ? sx_nan_f64() : x; }
+
+SX_FN uint16_t sx_canon_f16(uint16_t x) { return (x & 0x7fff) > 0x7c00 ? 0x7e00 : x; }
+
+SX_FN uint16_t sx_canon_bf16(uint16_t x) { return (x & 0x7fff) > 0x7f80 ? 0x7fc0 : x; }
+
+SX_FN int sx_isnan_f32(float x) { return x != x; }
+
+SX_FN int sx_isnan_f64(double x) { return x != x; }
+
+/* The fused multiply-add of float32, one rounding. Without hardware for it: the product is exact
+   in float64; TwoSum gives the error of the sum, which is then rounded to odd, so that rounding it
+   to float32 is the only rounding that counts (53 >= 24 + 2 bits). Never libm's. */
+#if defined(SX_UNFUSED)
+SX_FN float sx_fma_f32(float a, float b, float c) { return a * b + c; }
+#elif defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
+#define sx_fma_f32(a, b, c) __builtin_fmaf(a, b, c)
+#elif defined(FP_FAST_FMAF)
+#define sx_fma_f32(a, b, c) fmaf(a, b, c)
+#else
+SX_FN float sx_fma_f32(float a, float b, float c) {
+  const double p = (double)a * (double)b, d = (double)c;
+  sx_word64 s;
+  double q, e;
+  s.f = p + d;
+  q = s.f - p;
+  e = (p - (s.f - q)) + (d - q);
+  if ((e > 0 || e < 0) && !(s.u & 1)) s.u += (e > 0) == (s.f > 0) ? (uint64_t)1 : ~(uint64_t)0;
+  return (float)s.f;
+}
+#endif
+
+SX_FN double sx_fma_f64(double a, double b, double c) { return a * b + c; }
+
+/* IEEE 754-2019 minimum and maximum: a NaN wins, -0 < +0. Equal operands differ only as zeros. */
+SX_FN float sx_min_f32(float a, float b) {
+  return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
+}
+
+SX_FN float sx_max_f32(float a, float b) {
+  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+}
+
+SX_FN double sx_min_f64(double a, double b) {
+  return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
+}
+
+SX_FN double sx_max_f64(double a, double b) {
+  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+}
+
+SX_FN int32_t sx_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+
+SX_FN int32_t sx_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+
+SX_FN int64_t sx_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+SX_FN int64_t sx_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+SX_FN uint32_t sx_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+SX_FN uint32_t sx_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+SX_FN uint64_t sx_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+SX_FN uint64_t sx_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Division by zero gives 0 and the dividend as remainder; INT_MIN / -1 wraps, with remainder 0. */
+SX_FN int64_t sx_neg_i64(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+
+SX_FN int64_t sx_abs_i64(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
+
+SX_FN int64_t sx_tdiv_i64(int64_t a, int64_t b) {
+  return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+
+SX_FN int64_t sx_tmod_i64(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+
+SX_FN int64_t sx_idiv_i64(int64_t a, int64_t b) {
+  const int64_t q = sx_tdiv_i64(a, b), r = sx_tmod_i64(a, b);
+  return q - (b != 0 && r != 0 && (r < 0) != (b < 0));
+}
+
+SX_FN int64_t sx_imod_i64(int64_t a, int64_t b) {
+  const int64_t r = sx_tmod_i64(a, b);
+  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+SX_FN uint64_t sx_tdiv_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+
+SX_FN uint64_t sx_tmod_u64(uint64_t a, uint64_t b) { return b == 0 ? a : a % b; }
+
+/* Shifts past the width shift everything out; >> of a negative is arithmetic (gcc, clang, MSVC). */
+SX_FN uint64_t sx_shl_u64(uint64_t a, uint64_t b) { return b < 64 ? a << b : 0; }
+
+SX_FN uint64_t sx_shr_u64(uint64_t a, uint64_t b) { return b < 64 ? a >> b : 0; }
+
+SX_FN int64_t sx_shr_i64(int64_t a, uint64_t b) { return a >> (b < 64 ? b : 63); }
+
+/* fmod is exact: the remainder of the significands as integers, one bit of the quotient a time. */
+SX_FN double sx_fmod_f64(double x, double y) {
+  sx_word64 a, b;
+  uint64_t m, d, sign;
+  int ea, eb;
+  a.f = x, b.f = y;
+  sign = a.u >> 63 << 63, a.u ^= sign, b.u &= ~(UINT64_C(1) << 63);
+  if (!(a.f < (double)INFINITY) || b.f != b.f || b.u == 0) return sx_nan_f64();
+  if (a.u < b.u) return x;
+  ea = (int)(a.u >> 52), eb = (int)(b.u >> 52);
+  m = a.u & ((UINT64_C(1) << 52) - 1), d = b.u & ((UINT64_C(1) << 52) - 1);
+  if (ea) m |= UINT64_C(1) << 52; else ea = 1;
+  if (eb) d |= UINT64_C(1) << 52; else eb = 1;
+  while (!(m >> 52)) m <<= 1, ea--;
+  while (!(d >> 52)) d <<= 1, eb--;
+  for (; ea > eb; ea--) m = (m >= d ? m - d : m) << 1;
+  if (m >= d) m -= d;
+  if (m == 0) return sx_float_i64((int64_t)sign);
+  while (!(m >> 52)) m <<= 1, ea--;
+  for (; ea < 1; ea++) m >>= 1;
+  a.u = sign | (m >> 52 ? (m & ((UINT64_C(1) << 52) - 1)) | (uint64_t)ea << 52 : m);
+  return a.f;
+}
+
+SX_FN float sx_fmod_f32(float x, float y) { return (float)sx_fmod_f64((double)x, (double)y); }
+
+/* Storage types. float64 reaches them by float32 rounded to odd, so that it rounds once. */
+SX_FN float sx_odd_f32(double x) {
+  const float f = (float)x;
+  sx_word32 w;
+  w.f = f;
+  if ((double)f != x && x == x && !(w.u & 1)) w.u += fabs((double)f) < fabs(x) ? 1u : ~0u;
+  return w.f;
+}
+
+SX_FN float sx_f32_of_f16(uint16_t h) {
+  const int32_t sign = (int32_t)((uint32_t)(h & 0x8000) << 16), m = (h & 0x7fff) << 13;
+  const int32_t special = sx_bits_f32(sx_float_i32(m) * 0x1p112f);
+  return sx_float_i32(sign | ((h & 0x7c00) == 0x7c00 ? m | 0x7f800000 : special));
+}
+
+SX_FN uint16_t sx_f16_of_f32(float x) {
+  const uint32_t u = (uint32_t)sx_bits_f32(x), m = u & 0x7fffffffu, sign = (u >> 16) & 0x8000u;
+  const uint32_t tiny = (uint32_t)sx_bits_f32(fabsf(x) + 0.5f) - 0x3f000000u;
+  const uint32_t usual = (m - 0x38000000u + 0xfffu + ((m >> 13) & 1)) >> 13;
+  if (m > 0x7f800000u) return 0x7e00;
+  return (uint16_t)(sign | (m >= 0x477ff000u ? 0x7c00u : m < 0x38800000u ? tiny : usual));
+}
+
+SX_FN uint16_t sx_f16_of_f64(double x) { return sx_f16_of_f32(sx_odd_f32(x)); }
+
+SX_FN float sx_f32_of_bf16(uint16_t h) { return sx_float_i32((int32_t)((uint32_t)h << 16)); }
+
+SX_FN uint16_t sx_bf16_of_f32(float x) {
+  const uint32_t u = (uint32_t)sx_bits_f32(x);
+  return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
+}
+
+SX_FN uint16_t sx_bf16_of_f64(double x) { return sx_bf16_of_f32(sx_odd_f32(x)); }
+
+/* An integer as a float32 rounded to odd: bits that do not fit are gathered in the last one. */
+SX_FN float sx_odd_u64(uint64_t x) {
+  float scale = 1;
+  for (; x >> 24; scale *= 2) x = x >> 1 | (x & 1);
+  return (float)x * scale;
+}
+
+SX_FN float sx_odd_i64(int64_t x) {
+  return x < 0 ? -sx_odd_u64(0 - (uint64_t)x) : sx_odd_u64((uint64_t)x);
+}
+
+/* Float to integer: towards zero, saturating, NaN to 0. */
+SX_FN int8_t sx_i8_of_f32(float x) {
+  return x != x ? 0 : x <= -128 ? INT8_MIN : x >= 127 ? INT8_MAX : (int8_t)x;
+}
+
+SX_FN int16_t sx_i16_of_f32(float x) {
+  return x != x ? 0 : x <= -32768 ? INT16_MIN : x >= 32767 ? INT16_MAX : (int16_t)x;
+}
+
+SX_FN int32_t sx_i32_of_f32(float x) {
+  return x != x ? 0 : x <= -0x1p31f ? INT32_MIN : x >= 0x1p31f ? INT32_MAX : (int32_t)x;
+}
+
+SX_FN int64_t sx_i64_of_f32(float x) {
+  return x != x ? 0 : x <= -0x1p63f ? INT64_MIN : x >= 0x1p63f ? INT64_MAX : (int64_t)x;
+}
+
+SX_FN uint8_t sx_u8_of_f32(float x) {
+  return !(x > 0) ? 0 : x >= 255 ? UINT8_MAX : (uint8_t)x;
+}
+
+SX_FN uint16_t sx_u16_of_f32(float x) {
+  return !(x > 0) ? 0 : x >= 65535 ? UINT16_MAX : (uint16_t)x;
+}
+
+SX_FN uint32_t sx_u32_of_f32(float x) {
+  return !(x > 0) ? 0 : x >= 0x1p32f ? UINT32_MAX : (uint32_t)x;
+}
+
+SX_FN uint64_t sx_u64_of_f32(float x) {
+  return !(x > 0) ? 0 : x >= 0x1p64f ? UINT64_MAX : (uint64_t)x;
+}
+
+SX_FN int8_t sx_i8_of_f64(double x) {
+  return x != x ? 0 : x <= -128 ? INT8_MIN : x >= 127 ? INT8_MAX : (int8_t)x;
+}
+
+SX_FN int16_t sx_i16_of_f64(double x) {
+  return x != x ? 0 : x <= -32768 ? INT16_MIN : x >= 32767 ? INT16_MAX : (int16_t)x;
+}
+
+SX_FN int32_t sx_i32_of_f64(double x) {
+  return x != x ? 0 : x <= -0x1p31 ? INT32_MIN : x >= 0x1p31 - 1 ? INT32_MAX : (int32_t)x;
+}
+
+SX_FN int64_t sx_i64_of_f64(double x) {
+  return x != x ? 0 : x <= -0x1p63 ? INT64_MIN : x >= 0x1p63 ? INT64_MAX : (int64_t)x;
+}
+
+SX_FN uint8_t sx_u8_of_f64(double x) {
+  return !(x > 0) ? 0 : x >= 255 ? UINT8_MAX : (uint8_t)x;
+}
+
+SX_FN uint16_t sx_u16_of_f64(double x) {
+  return !(x > 0) ? 0 : x >= 65535 ? UINT16_MAX : (uint16_t)x;
+}
+
+SX_FN uint32_t sx_u32_of_f64(double x) {
+  return !(x > 0) ? 0 : x >= 0x1p32 - 1 ? UINT32_MAX : (uint32_t)x;
+}
+
+SX_FN uint64_t sx_u64_of_f64(double x) {
+  return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
+}
+
+/* The last steps of the 16-way sums and products: p[j] += p[j + 8], p[j + 4], p[j + 2], p[j + 1]. */
+SX_FN float sx_sum16_f32(float *p) {
+  for (int n = 8; n > 0; n /= 2)
+    for (int j = 0; j < n; j++) p[j] += p[j + n];
+  return p[0];
+}
+
+SX_FN double sx_sum16_f64(double *p) {
+  for (int n = 8; n > 0; n /= 2)
+    for (int j = 0; j < n; j++) p[j] += p[j + n];
+  return p[0];
+}
+
+SX_FN float sx_prod16_f32(float *p) {
+  for (int n = 8; n > 0; n /= 2)
+    for (int j = 0; j < n; j++) p[j] *= p[j + n];
+  return p[0];
+}
+
+SX_FN double sx_prod16_f64(double *p) {
+  for (int n = 8; n > 0; n /= 2)
+    for (int j = 0; j < n; j++) p[j] *= p[j + n];
+  return p[0];
+}

@@ -1,0 +1,44 @@
+"""The pieces of prelude.h that a program needs, and no more, so that emitted files stay short."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+_NAME = re.compile(r"\bsx_\w+")
+_DEFINED = re.compile(
+    r"^(?:SX_FN [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M
+)
+
+
+@cache
+def _pieces() -> tuple[str, ...]:
+    """The first piece speaks of the file itself; the second holds what every program needs."""
+    text = files("sardonyx.kernel").joinpath("prelude.h").read_text("utf-8")
+    return tuple(piece.strip("\n") for piece in text.split("\n\n")[1:])
+
+
+@cache
+def _definitions() -> dict[str, int]:
+    """name -> the number of the piece that defines it."""
+    return {
+        name: number
+        for number, piece in enumerate(_pieces())
+        for groups in _DEFINED.findall(piece)
+        for name in groups
+        if name
+    }
+
+
+def prelude(program: str) -> str:
+    """The C text that must stand before `program`: the head, and every piece it refers to."""
+    where, pieces = _definitions(), _pieces()
+    wanted, texts = {0}, [program]
+    while texts:
+        for name in _NAME.findall(texts.pop()):
+            number = where.get(name)
+            if number is not None and number not in wanted:
+                wanted.add(number)
+                texts.append(pieces[number])
+    return "\n\n".join(pieces[n] for n in sorted(wanted)) + "\n"

@@ -1,0 +1,213 @@
+"""The naive printer: a kernel as one C99 function of plain loops, the oracle of all schedules.
+
+    SPELLING   how each operation of ALU is written (kernel/spelling.py)
+    prelude    the C that printed functions lean on (kernel/prelude.py)
+    print_c    Kernel -> Function
+
+The function takes `sx_status *status` if it may trap, then a pointer for each root buffer it
+touches, then an int64_t for each size that is not written as a literal. Its name is open, so that
+kernels of equal text can share one function. Compile with -ffp-contract=off; -DSX_UNFUSED gives
+numerics="unfused".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sardonyx.dims import Dim
+from sardonyx.errors import InternalError
+from sardonyx.kernel.expr import Buffer, Expr, Load, Local, walk
+from sardonyx.kernel.ir import (
+    Compute,
+    For,
+    If,
+    Kernel,
+    Set,
+    Stmt,
+    Store,
+    expressions,
+    statements,
+)
+from sardonyx.kernel.place import Block, place
+from sardonyx.kernel.prelude import prelude as prelude
+from sardonyx.kernel.ranges import inside
+from sardonyx.kernel.spelling import SPELLING as SPELLING
+from sardonyx.kernel.spelling import c_type, literal
+from sardonyx.kernel.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
+
+NAME = "@"  # stands for the function's name in its text
+TABLE = 256  # constant tables of more elements are parameters
+WIDTH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A printed kernel. `text` has NAME where its name belongs; `pointers` and `sizes` say what to
+    pass for its parameters, after the status if it `traps`."""
+
+    text: str
+    pointers: tuple[Buffer, ...]
+    sizes: tuple[Dim, ...]
+    traps: bool
+
+    def named(self, name: str) -> str:
+        """The definition of the function called `name`."""
+        return self.text.replace(NAME, name)
+
+
+def print_c(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Function:
+    """The kernel as plain loops. `same` maps inputs to the outputs that have their place in
+    memory (in-place execution): both are then one pointer."""
+    names = Writer()
+    touched = buffers(kernel)
+    tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
+    pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})
+    lines = []
+    for b in tables:
+        names.pointers[b] = names.fresh("c")
+        lines.append(table(b, names.pointers[b]))
+    lines += locals_of(kernel, names)
+    for s in kernel.body:
+        lines += statement(s, names)
+    return finish(kernel, names, pointers, lines)
+
+
+def buffers(kernel: Kernel) -> list[Buffer]:
+    """The root buffers that the kernel touches: inputs, outputs, temporaries, constants."""
+    used: set[Buffer] = set()
+    for s in statements(kernel.body):
+        if isinstance(s, Compute | Store):
+            used.add(s.buffer.root)
+        used |= {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
+    declared = (*kernel.inputs, *kernel.outputs, *kernel.temporaries, *kernel.constants)
+    order = list(dict.fromkeys(b.root for b in declared if b is not None))
+    if used - set(order):
+        unknown = ", ".join(sorted(b.name for b in used - set(order)))
+        raise InternalError(f"the kernel {kernel.name} touches undeclared buffers: {unknown}")
+    return [b for b in order if b in used]
+
+
+def name_pointers(
+    kernel: Kernel, names: Writer, touched: Sequence[Buffer], same: Mapping[Buffer, Buffer]
+) -> tuple[Buffer, ...]:
+    """Names the pointers by their roles; the buffers that become parameters."""
+    for b in touched:
+        role = "in" if b in kernel.inputs else "out" if b in kernel.outputs else "tmp"
+        names.pointers[b] = names.fresh(role if b.data is None else "table")
+    for b, target in same.items():
+        if b in touched:
+            names.pointers[b] = names.pointers[target]
+    return tuple(b for b in touched if b not in same)
+
+
+def finish(
+    kernel: Kernel, names: Writer, pointers: tuple[Buffer, ...], lines: Sequence[str]
+) -> Function:
+    """The function with this body."""
+    written = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
+    parameters = ["sx_status *status"] if names.traps else []
+    for b in pointers:
+        const = "" if b in written else "const "
+        parameters.append(f"{const}{b.dtype.c} *restrict {names.pointers[b]}")
+    parameters += [f"int64_t {n}" for n in names.sizes.values()]
+    head = _wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
+    text = "\n".join([*head, *indented(lines), "}"]) + "\n"
+    return Function(text, pointers, tuple(names.sizes), names.traps)
+
+
+def _wrapped(start: str, items: Sequence[str], end: str) -> list[str]:
+    """start, the items separated by commas, end: in as many lines as they need."""
+    lines, line = [], start
+    for i, item in enumerate(items):
+        piece = item + ("," if i + 1 < len(items) else end)
+        if len(line) + 1 + len(piece) > WIDTH and line.strip():
+            lines.append(line)
+            line = "    "
+        line += piece if line.endswith("(") or not line.strip() else f" {piece}"
+    return [*lines, line]
+
+
+def indented(lines: Sequence[str]) -> list[str]:
+    """The lines of a function's body, indented by their braces."""
+    depth, out = 1, []
+    for line in lines:
+        depth -= line.startswith("}")
+        out.append("  " * depth + line)
+        depth += line.endswith("{")
+    return out
+
+
+def table(b: Buffer, name: str) -> str:
+    """A constant buffer as a static array."""
+    data = np.asarray(b.data).reshape(-1)
+    values = ", ".join(literal(v, b.dtype) for v in data.tolist())
+    return f"static const {b.dtype.c} {name}[{max(1, data.size)}] = {{{values or '0'}}};"
+
+
+def locals_of(kernel: Kernel, names: Writer) -> list[str]:
+    """Declarations of the local variables that are read."""
+    read = [e for s in statements(kernel.body) for e in walk(*expressions(s))]
+    lines = []
+    for local in dict.fromkeys(e for e in read if isinstance(e, Local)):
+        names.given[local] = names.fresh("s")
+        lines.append(f"{c_type(local.dtype)} {names.given[local]} = 0;")
+    return lines
+
+
+def statement(s: Stmt, names: Writer) -> list[str]:
+    """One statement as lines of C."""
+    match s:
+        case Compute():
+            return compute(s, names)
+        case For(axis, body):
+            return [names.loop(axis), *_all(body, names), "}"]
+        case If(cond, then, otherwise):
+            lines, (text,) = evaluate(names, [cond])
+            rest = ["} else {", *_all(otherwise, names)] if otherwise else []
+            return [*lines, f"if ({bare(text)}) {{", *_all(then, names), *rest, "}"]
+        case Set(local, expr):
+            if local not in names.given:
+                return []
+            lines, (text,) = evaluate(names, [expr])
+            return [*lines, f"{names.given[local]} = {bare(text)};"]
+        case Store():
+            return store(s, names)
+    raise InternalError(f"{s} is not in the grammar")
+
+
+def _all(body: Sequence[Stmt], names: Writer) -> list[str]:
+    return [line for s in body for line in statement(s, names)]
+
+
+def compute(s: Compute, names: Writer) -> list[str]:
+    """A loop nest over the axes; what an inner axis does not change is computed outside it."""
+    root = block = Block()
+    blocks = []
+    for axis in s.axes:
+        block = Block(block, axis)
+        blocks.append(block)
+    expression = Expression(names, place([(s.expr, block)], names.given))
+    before = expression.declare(root)
+    heads, bodies = [], []
+    for axis, inner in zip(s.axes, blocks, strict=True):
+        heads.append(names.loop(axis))
+        bodies.append(expression.declare(inner))
+    value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    return [*before, *nest(heads, bodies, [f"{target} = {bare(value)};"])]
+
+
+def store(s: Store, names: Writer) -> list[str]:
+    """One element, after checking that it is there."""
+    check = [not inside(i, d) for i, d in zip(s.index, s.buffer.shape, strict=True)]
+    twice: list[Expr] = [i for i, c in zip(s.index, check, strict=True) if c]
+    lines, texts = evaluate(names, [*s.index, s.expr, *twice])
+    index, value = texts[: len(s.index)], stored(texts[len(s.index)], s.expr, s.buffer.dtype)
+    target = f"{names.element(s.buffer, index)} = {bare(value)};"
+    if not any(check):
+        return [*lines, target]
+    condition = inside_text(names, s.buffer, index, check)
+    return [*lines, f"if ({condition}) {{", target, "} else {", f"{names.trap(2)};", "}"]

@@ -1,0 +1,203 @@
+"""How the IR's operations, casts and constants are spelled in C99.
+
+SPELLING has the keys of ALU; its values have one template per kind of operand. In a template
+{a} {b} {c} are the operands, {s} the suffix of their type (f32, i8, ...), {T} its C type, {U} the
+unsigned type that arithmetic wraps in, {N} a cast to {T} where C's promotions would widen the
+result, {f} the suffix of C's float functions. sx_ functions are in prelude.h.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.types import DType
+
+_WRAPPED = "({T})(({U}){a} %s ({U}){b})"
+_INFIX = "({a} %s {b})"
+_BITWISE = "({N}({a} %s {b}))"
+
+
+def _wrapping(sign: str) -> dict[str, str]:
+    return {"f": _INFIX % sign, "i": _WRAPPED % sign, "u": _WRAPPED % sign}
+
+
+def _compared(sign: str) -> dict[str, str]:
+    return dict.fromkeys("fiub", _INFIX % sign)
+
+
+def _bitwise(sign: str) -> dict[str, str]:
+    return {"i": _BITWISE % sign, "u": _BITWISE % sign, "b": _INFIX % sign}
+
+
+def _divided(word: str) -> dict[str, str]:
+    unsigned = word.replace("idiv", "tdiv").replace("imod", "tmod")
+    return {
+        "i": f"({{N}}sx_{word}_i64({{a}}, {{b}}))",
+        "u": f"({{N}}sx_{unsigned}_u64({{a}}, {{b}}))",
+    }
+
+
+def _exact(word: str) -> dict[str, str]:
+    return {"f": f"{word}{{f}}({{a}})"}
+
+
+def _least(word: str, logic: str) -> dict[str, str]:
+    typed = f"({{N}}sx_{word}_{{w}}({{a}}, {{b}}))"
+    return {"f": f"sx_{word}_{{s}}({{a}}, {{b}})", "i": typed, "u": typed, "b": _INFIX % logic}
+
+
+SPELLING: dict[str, dict[str, str]] = {
+    "add": _wrapping("+"),
+    "sub": _wrapping("-"),
+    "mul": _wrapping("*"),
+    "div": {"f": _INFIX % "/"},
+    "tdiv": _divided("tdiv"),
+    "idiv": _divided("idiv"),
+    "imod": _divided("imod"),
+    "fmod": {"f": "sx_fmod_{s}({a}, {b})", **_divided("tmod")},
+    "fma": {"f": "sx_fma_{s}({a}, {b}, {c})"},
+    "neg": {"f": "(-{a})", "i": "({T})(0 - ({U}){a})", "u": "({T})(0 - ({U}){a})"},
+    "abs": {"f": "fabs{f}({a})", "i": "({N}sx_abs_i64({a}))", "u": "{a}"},
+    "sqrt": _exact("sqrt"),
+    "floor": _exact("floor"),
+    "ceil": _exact("ceil"),
+    "trunc": _exact("trunc"),
+    "rint": _exact("rint"),
+    "min": _least("min", "&"),
+    "max": _least("max", "|"),
+    "lt": _compared("<"),
+    "le": _compared("<="),
+    "eq": _compared("=="),
+    "ne": _compared("!="),
+    "isnan": {"f": "sx_isnan_{s}({a})"},
+    "signbit": {"f": "(sx_bits_{s}({a}) < 0)"},
+    "and": _bitwise("&"),
+    "or": _bitwise("|"),
+    "xor": _bitwise("^"),
+    "not": {"i": "({N}~{a})", "u": "({N}~{a})", "b": "(!{a})"},
+    "shl": dict.fromkeys("iu", "({T})sx_shl_u64((uint64_t){a}, (uint64_t){b})"),
+    "shr": {
+        "i": "({N}sx_shr_i64({a}, (uint64_t){b}))",
+        "u": "({N}sx_shr_u64({a}, {b}))",
+    },
+    "bits": {
+        "f": "sx_bits_{s}({a})",
+        "i": "sx_float_{s}({a})",
+        "u": "sx_float_i{bits}((int{bits}_t){a})",
+    },
+}
+
+# A shift by a constant within the width needs no check, and becomes a vector instruction.
+_CONSTANT_SHIFT = {"shl": "({T})(({U}){a} << {b})", "shr": "({N}({a} >> {b}))"}
+
+
+def suffix(dtype: DType) -> str:
+    """f32, bf16, i8, u64, ...: the end of the names of prelude.h's functions."""
+    letter = "bf" if dtype is t.bfloat16 else dtype.kind
+    return f"{letter}{dtype.bits}"
+
+
+def c_type(dtype: DType) -> str:
+    """The C type of a value; that of an element in memory is `dtype.c`."""
+    return "_Bool" if dtype is t.bool_ else dtype.c
+
+
+def spell(
+    op: str, dtype: DType, a: str, b: str = "", c: str = "", *, shift: int | None = None
+) -> str:
+    """`op` on operands of `dtype`; `shift` is the value of a constant second operand."""
+    template = SPELLING[op][dtype.kind]
+    if op in _CONSTANT_SHIFT and shift is not None and 0 <= shift < dtype.bits:
+        template = _CONSTANT_SHIFT[op]
+    wide = max(dtype.bits, 32)
+    return template.format(
+        a=a,
+        b=b,
+        c=c,
+        s=suffix(dtype),
+        w=f"{dtype.kind}{wide}",
+        T=c_type(dtype),
+        U=f"uint{wide}_t",
+        N="" if dtype.bits >= 32 and op not in _SIXTY_FOUR else f"({c_type(dtype)})",
+        f="f" if dtype is t.float32 else "",
+        bits=dtype.bits,
+    )
+
+
+_SIXTY_FOUR = frozenset(("tdiv", "idiv", "imod", "fmod", "abs", "shr"))
+
+
+def cast(x: str, source: DType, target: DType) -> str:
+    """x converted with one rounding, saturating into integers."""
+    if source is target:
+        return x
+    stored = source.compute != source.name
+    if target is t.bool_:
+        return f"(({x} & 0x7fff) != 0)" if stored else f"({x} != 0)"
+    if stored:
+        x, source = f"sx_f32_of_{suffix(source)}({x})", t.float32
+        if target is t.float32:
+            return x
+    if target.compute != target.name:
+        return _to_storage(x, source, suffix(target))
+    if source.is_float and target.is_integer:
+        return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
+    return f"({c_type(target)}){x}"
+
+
+def _to_storage(x: str, source: DType, target: str) -> str:
+    if source.is_float:
+        return f"sx_{target}_of_{suffix(source)}({x})"
+    if source.bits == 64:
+        return f"sx_{target}_of_f32(sx_odd_{suffix(source)}({x}))"
+    return f"sx_{target}_of_f64((double){x})"
+
+
+def canonical(x: str, dtype: DType) -> str:
+    """x with NaN as the canonical one."""
+    return f"sx_canon_{suffix(dtype)}({x})" if dtype.is_float else x
+
+
+def literal(value: float | int | bool, dtype: DType) -> str:
+    """A constant of dtype, exactly; negative ones stand in parentheses."""
+    if dtype is t.bool_:
+        return str(int(bool(value)))
+    if dtype.is_integer:
+        return _integer(int(value), dtype)
+    if dtype.compute != dtype.name:
+        return f"{int(np.array(value, dtype.numpy).view(np.uint16)):#06x}"
+    return _float(float(value), dtype)
+
+
+def _integer(value: int, dtype: DType) -> str:
+    if dtype.kind == "i" and dtype.bits >= 32 and value == dtype.min:
+        return f"INT{dtype.bits}_MIN"
+    text = str(value)
+    if dtype.bits == 64 and abs(value) >= 1 << 31:
+        text = f"{'U' if dtype.kind == 'u' else ''}INT64_C({abs(value)})"
+        text = f"-{text}" if value < 0 else text
+    elif dtype.kind == "u" and dtype.bits >= 32:
+        text += "u"
+    return f"({text})" if value < 0 else text
+
+
+def _float(value: float, dtype: DType) -> str:
+    end = "f" if dtype is t.float32 else ""
+    if value != value:
+        return f"sx_nan_{suffix(dtype)}()"
+    if value in (float("inf"), float("-inf")):
+        text = f"({c_type(dtype)})INFINITY"
+        return f"(-{text})" if value < 0 else text
+    short = repr(value)
+    exact = len(short) <= 10 and Decimal(short) == Decimal(value) and "e" not in short
+    text = (short if exact else _hexadecimal(value)) + end
+    return f"({text})" if text.startswith("-") else text
+
+
+def _hexadecimal(value: float) -> str:
+    """float.hex without the zeros that end its digits."""
+    digits, exponent = value.hex().split("p")
+    return f"{digits.rstrip('0').rstrip('.')}p{exponent}" if "." in digits else value.hex()

@@ -1,0 +1,352 @@
+"""Expressions as C statements: declarations of the values that have names, and texts of the rest.
+
+`Writer` is what the naive printer and the schedules share: it knows how buffers, sizes, axes and
+given values are called in the function being printed, and hands out new names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sardonyx import types as t
+from sardonyx.dims import Dim
+from sardonyx.errors import InternalError
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    Size,
+    Where,
+    is_move,
+)
+from sardonyx.kernel.folds import LANES, identity
+from sardonyx.kernel.place import Block, Placement, checked, place
+from sardonyx.kernel.ranges import is_plain
+from sardonyx.kernel.spelling import c_type, canonical, cast, literal, spell, suffix
+from sardonyx.types import DType
+
+LITERAL_EXTENT = 16  # greater sizes are parameters, so that kernels of one shape class are one text
+LINE = 90  # a longer text gets a name
+_PLAIN = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "tdiv": "/", "imod": "%", "fmod": "%"}
+
+
+@dataclass(slots=True)
+class Writer:
+    """The names of one C function.
+
+    pointers: root buffer -> C text. given: Axis, Local or any other node -> its value's C text.
+    sizes: the dims that are parameters -> their names, in order. traps: whether one was printed.
+    """
+
+    pointers: dict[Buffer, str] = field(default_factory=dict)
+    given: dict[Expr, str] = field(default_factory=dict)
+    sizes: dict[Dim, str] = field(default_factory=dict)
+    traps: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def fresh(self, stem: str) -> str:
+        """A name that is new in this function."""
+        n = self.counts[stem] = self.counts.get(stem, -1) + 1
+        return f"{stem}{n}"
+
+    def size(self, d: Dim) -> str:
+        """The text of a size: small numbers as they are, all else a parameter."""
+        if isinstance(d, int) and d <= LITERAL_EXTENT:
+            return str(d)
+        if d not in self.sizes:
+            self.sizes[d] = self.fresh("n")
+        return self.sizes[d]
+
+    def loop(self, axis: Axis) -> str:
+        """The head of a loop over axis, which gets a name."""
+        name = self.given[axis] = self.fresh(axis.name[:1] if axis.name[:1] in "irf" else "i")
+        return f"for (int64_t {name} = 0; {name} < {self.size(axis.extent)}; {name}++) {{"
+
+    def offset(self, buffer: Buffer, index: Sequence[str]) -> str:
+        """The row-major offset of an element, by Horner's rule."""
+        total = ""
+        for text, d in zip(index, buffer.shape, strict=True):
+            if total:
+                inner = total if total.isidentifier() else f"({total})"
+                total = f"{inner} * {self.size(d)}"
+            if text != "0":
+                total = f"{total} + {text}" if total else text
+        return total or "0"
+
+    def element(self, buffer: Buffer, index: Sequence[str]) -> str:
+        return f"{self.pointers[buffer.root]}[{self.offset(buffer, index)}]"
+
+    def trap(self, error: int) -> str:
+        """A call that records the trap; its value is 0."""
+        self.traps = True
+        return f"sx_trap(status, {error})"
+
+
+def bare(text: str) -> str:
+    """text without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def inside_text(names: Writer, load: Buffer, index: Sequence[str], check: Sequence[bool]) -> str:
+    """The condition that the dimensions to check are in bounds."""
+    parts = [
+        f"(uint64_t){i} < (uint64_t){names.size(d)}"
+        for i, d, c in zip(index, load.shape, check, strict=True)
+        if c
+    ]
+    return " && ".join(parts)
+
+
+@dataclass(slots=True)
+class Expression:
+    """Placed expressions on their way to text. Call `declare` for each block, outer ones first,
+    then `text` for the values used there."""
+
+    names: Writer
+    placement: Placement
+    texts: dict[tuple[Expr, Block], str] = field(default_factory=dict)
+    known: dict[tuple[str, Block], str] = field(default_factory=dict)  # (text, block) -> its name
+
+    def declare(self, block: Block) -> list[str]:
+        """The statements that evaluate what is placed in block."""
+        lines: list[str] = []
+        for e in self.placement.nodes.get(block, ()):
+            lines += self._evaluate(e, block)
+        return lines
+
+    def text(self, e: Expr, where: Block) -> str:
+        """The C text of e's value, as used in the block `where`."""
+        names = self.names
+        if e in names.given:
+            return names.given[e]
+        match e:
+            case Const(value, dtype):
+                return literal(value, dtype)
+            case Size(dim):
+                return names.size(dim)
+        for block in where.outwards():
+            if (e, block) in self.texts:
+                return self.texts[e, block]
+        raise InternalError(f"{type(e).__name__} has no value here")
+
+    def _evaluate(self, e: Expr, block: Block) -> list[str]:
+        if isinstance(e, Fold):
+            return self._fold(e, block)
+        branches = self._branches(e, block)
+        if branches is None:
+            return self._name(e, block, self._simple(e, block))
+        condition, (one, a), (two, b) = branches
+        first, second = self.declare(one), self.declare(two)
+        x, y = (self.text(v, arm) if v is not None else "" for v, arm in ((a, one), (b, two)))
+        if isinstance(e, Load):
+            x = self._element(e, block)
+            if b is None:
+                y = self.names.trap(1)
+        if isinstance(a, Const) and e.dtype is t.int64:
+            x = f"(int64_t){x}"
+        if not first and not second:
+            return self._name(e, block, f"({condition} ? {x} : {y})")
+        name = self.texts[e, block] = self.names.fresh("v")
+        then = [f"if ({bare(condition)}) {{", *first, f"{name} = {bare(x)};"]
+        return [
+            f"{c_type(e.dtype)} {name};",
+            *then,
+            "} else {",
+            *second,
+            f"{name} = {bare(y)};",
+            "}",
+        ]
+
+    def _branches(
+        self, e: Expr, block: Block
+    ) -> tuple[str, tuple[Block, Expr | None], tuple[Block, Expr | None]] | None:
+        """(condition, (branch, value), (branch, value)) of a node that chooses."""
+        match e:
+            case Where(cond, a, b):
+                one, two = self.placement.arms[e, block]
+                return self.text(cond, block), (one, a), (two, b)
+            case Load(buffer, index, _, default) if any(checked(e)):
+                texts = [self.text(i, block) for i in index]
+                condition = inside_text(self.names, buffer, texts, checked(e))
+                other = self.placement.defaults.get((e, block), Block(block))
+                return f"({condition})", (Block(block), None), (other, default)
+        return None
+
+    def _element(self, e: Load, block: Block) -> str:
+        return self.names.element(e.buffer, [self._index(i, block) for i in e.index])
+
+    def _index(self, i: Expr, block: Block) -> str:
+        text = self.text(i, block)
+        return bare(text) if isinstance(i, Alu) and i.op in ("add", "mul") else text
+
+    def _simple(self, e: Expr, block: Block) -> str:
+        match e:
+            case Load():
+                return self._element(e, block)
+            case Cast(x, dtype):
+                return cast(self.text(x, block), x.dtype, dtype)
+            case Alu():
+                return self._alu(e, [self.text(a, block) for a in e.args])
+        raise InternalError(f"{e} is not in the grammar")
+
+    def _alu(self, e: Alu, args: Sequence[str]) -> str:
+        if e.op in _PLAIN and is_plain(e):
+            return f"({args[0]} {_PLAIN[e.op]} {args[1]})"
+        decided = _decided(e)
+        if decided is not None:
+            return f"((void){args[0]}, (void){args[1]}, {int(decided)})"
+        last = e.args[-1]
+        shift = int(last.value) if isinstance(last, Const) else None
+        return spell(e.op, e.args[0].dtype, *args, shift=shift)
+
+    def _name(self, e: Expr, block: Block, text: str) -> list[str]:
+        """Keeps text for a single use nearby, or declares a constant with that value."""
+        uses = self.placement.uses[e, block]
+        if len(uses) == 1 and uses[0] is block and len(text) <= LINE:
+            self.texts[e, block] = text
+            return []
+        for outer in block.outwards():
+            if (text, outer) in self.known:
+                self.texts[e, block] = self.known[text, outer]
+                return []
+        name = self.texts[e, block] = self.known[text, block] = self.names.fresh("v")
+        return [f"const {c_type(e.dtype)} {name} = {bare(text)};"]
+
+    def _fold(self, e: Fold, block: Block) -> list[str]:
+        name = self.texts[e, block] = self.names.fresh("a")
+        loops = self.placement.loops[e, block]
+        heads, bodies = [], []
+        for axis, inner in zip(e.axes, loops, strict=False):
+            heads.append(self.names.loop(axis))
+            bodies.append(self.declare(inner))
+        last = loops[-1]
+        guarded = self.declare(last) if e.when is not None else []
+        terms = [self.text(x, last) for x in e.terms]
+        when = "" if e.when is None else bare(self.text(e.when, loops[-2]))
+        if e.kind in ("sum", "prod") and e.dtype.is_float:
+            return self._lanes(e, name, heads, bodies, (when, guarded, terms[0]))
+        step = [f"{name} = {bare(_step(e, name, terms))};"]
+        inner_lines = _under(when, [*guarded, *step])
+        start = bare(literal(identity(e), e.dtype))
+        return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
+
+    def _lanes(
+        self,
+        e: Fold,
+        name: str,
+        heads: list[str],
+        bodies: list[list[str]],
+        innermost: tuple[str, list[str], str],
+    ) -> list[str]:
+        """The 16-way sum or product: partial results in an array."""
+        when, guarded, term = innermost
+        parts, T, sign = self.names.fresh("p"), c_type(e.dtype), "+" if e.kind == "sum" else "*"
+        one = literal(identity(e), e.dtype)
+        start = "0" if e.kind == "sum" else ", ".join([one] * LANES)
+        extent = e.axes[-1].extent
+        aligned = len(e.axes) == 1 or (isinstance(extent, int) and extent % LANES == 0)
+
+        def step(lane: str) -> list[str]:
+            return _under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
+
+        if aligned:
+            inner = _in_sixteens(self.names, e.axes[-1], bodies[-1], step)
+            lines = nest(heads[:-1], bodies[:-1], inner)
+        else:
+            count = self.names.fresh("q")
+            counted = [*step(f"{count} & {LANES - 1}"), f"{count}++;"]
+            lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
+        result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
+        return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
+
+
+def _in_sixteens(
+    names: Writer, axis: Axis, body: list[str], step: Callable[[str], list[str]]
+) -> list[str]:
+    """A loop over axis whose element i goes to lane i mod 16, in a form that vectorises."""
+    i, n = names.given[axis], names.size(axis.extent)
+    if isinstance(axis.extent, int) and axis.extent <= LANES:
+        return [f"for (int64_t {i} = 0; {i} < {n}; {i}++) {{", *body, *step(i), "}"]
+    base, lane = names.fresh("b"), names.fresh("l")
+    whole = [
+        f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{",
+        f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
+        f"const int64_t {i} = {base} + {lane};",
+        *body,
+        *step(lane),
+        "}",
+        "}",
+    ]
+    rest = [f"for (int64_t {i} = {base}; {i} < {n}; {i}++) {{", *body, *step(f"{i} - {base}"), "}"]
+    if isinstance(axis.extent, int) and axis.extent % LANES == 0:
+        rest = []
+    return [f"int64_t {base} = 0;", *whole, *rest]
+
+
+def _decided(e: Alu) -> bool | None:
+    """The value of a comparison of integers that a constant at the end of its type decides."""
+    if e.op not in ("lt", "le") or not e.args[0].dtype.is_integer:
+        return None
+    a, b = (x.value if isinstance(x, Const) else None for x in e.args)
+    least, greatest = e.args[0].dtype.min, e.args[0].dtype.max
+    if e.op == "lt" and (b == least or a == greatest):
+        return False
+    if e.op == "le" and (a == least or b == greatest):
+        return True
+    return None
+
+
+def _step(e: Fold, name: str, terms: Sequence[str]) -> str:
+    """What the accumulator becomes with one more term."""
+    if e.kind != "dot":
+        op = {"sum": "add", "prod": "mul"}.get(e.kind, e.kind)
+        return spell(op, e.dtype, name, terms[0])
+    if e.dtype is t.float32:
+        return spell("fma", e.dtype, *terms, name)
+    return spell("add", e.dtype, name, spell("mul", e.dtype, *terms))
+
+
+def _under(when: str, lines: list[str]) -> list[str]:
+    return [f"if ({when}) {{", *lines, "}"] if when else lines
+
+
+def nest(heads: Sequence[str], bodies: Sequence[list[str]], inner: list[str]) -> list[str]:
+    """Loops inside one another: each head, then what its body starts with."""
+    opened = [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
+    return [*opened, *inner, *["}"] * len(heads)]
+
+
+def evaluate(
+    names: Writer, values: Sequence[Expr], given: Mapping[Expr, str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Statements that evaluate expressions, and the texts of their values. `given` says what axes,
+    locals, folds or any other nodes are called here."""
+    names.given.update(given or {})
+    root = Block()
+    expression = Expression(names, place([(v, root) for v in values], names.given))
+    lines = expression.declare(root)
+    return lines, [expression.text(v, root) for v in values]
+
+
+def stored(text: str, e: Expr, dtype: DType) -> str:
+    """The text of e as it is written to memory: NaN canonical unless bits only move."""
+    quiet = is_move(e) or (isinstance(e, Cast) and _never_nan(e))
+    return text if quiet or not dtype.is_float else canonical(text, dtype)
+
+
+def _never_nan(e: Cast) -> bool:
+    """Whether the conversion itself gives no NaN but the canonical one."""
+    return not e.x.dtype.is_float or e.dtype.compute != e.dtype.name
