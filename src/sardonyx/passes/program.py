@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from sardonyx.errors import InternalError
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import kernel_of
+from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
 from sardonyx.types import Array, TensorType
 
@@ -86,7 +87,7 @@ def verify(program: Program) -> None:
         raise InternalError(f"the outputs {missing} have no value")
 
 
-def _bindings(launch: Launch) -> Iterator[tuple[str, object]]:
+def _bindings(launch: Launch) -> Iterator[tuple[str, Buffer]]:
     for name, buffer in zip(launch.reads, launch.kernel.inputs, strict=True):
         if name is not None and buffer is not None:
             yield name, buffer

@@ -1,0 +1,114 @@
+"""Constant folding: what depends on weights alone is computed once, by the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sardonyx.errors import RunError
+from sardonyx.kernel.expr import Buffer, Load, walk
+from sardonyx.kernel.interpret import extents, interpret
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions, statements
+from sardonyx.passes.program import Launch, Program
+from sardonyx.types import Array, TensorType
+
+
+def fold_constants(program: Program, fused: bool = True) -> Program:
+    """Launches, and single Computes into temporaries, that read only weights become weights."""
+    weights = dict(program.weights)
+    tensors = dict(program.tensors)
+    launches = []
+    for launch in program.launches:
+        folded = _fold(launch, weights, tensors, fused)
+        if folded is not None:
+            launches.append(folded)
+    return drop_unused(replace(program, weights=weights, tensors=tensors, launches=tuple(launches)))
+
+
+def drop_unused(program: Program) -> Program:
+    """Without the launches and weights that no output depends on."""
+    wanted = set(program.outputs)
+    kept: list[Launch] = []
+    for launch in reversed(program.launches):
+        if any(name in wanted for name in launch.writes):
+            kept.append(launch)
+            wanted.update(filter(None, launch.reads))
+    weights = {n: w for n, w in program.weights.items() if n in wanted}
+    return replace(program, weights=weights, launches=tuple(reversed(kept)))
+
+
+def _fold(
+    launch: Launch, weights: dict[str, Array], tensors: dict[str, TensorType], fused: bool
+) -> Launch | None:
+    """The launch without its constant part; None if nothing is left of it."""
+    kernel = launch.kernel
+    names = zip(launch.reads, kernel.inputs, strict=True)
+    known = {b: weights[n] for n, b in names if n in weights and b is not None}
+    known |= {b: b.data for b in kernel.constants if b.data is not None}
+    found: dict[Buffer, Array] = {}
+    rest: list[Stmt] = []
+    for s in kernel.body:
+        value = _value(s, {**known, **found}, fused)
+        if value is None:
+            rest.append(s)
+        else:
+            found[value[0]] = value[1]
+    if not found:
+        return launch
+    for name, b in zip(launch.writes, kernel.outputs, strict=True):
+        if b in found:
+            weights[name] = found[b]
+    if not rest:
+        return None
+    return _without(launch, found, tuple(rest), weights, tensors)
+
+
+def _value(s: Stmt, known: Mapping[Buffer, Array], fused: bool) -> tuple[Buffer, Array] | None:
+    """The buffer that s computes and its value, where s is a Compute of known buffers."""
+    if not isinstance(s, Compute):
+        return None
+    read = {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
+    root = s.buffer.root
+    if not read <= set(known) or not all(
+        isinstance(d, int) for b in (root, *read) for d in b.shape
+    ):
+        return None
+    array = np.zeros(extents(root), root.dtype.numpy)
+    inputs = {b: v.reshape(extents(b)) for b, v in known.items() if b in read}
+    try:
+        interpret(Kernel("constant", (), (root,), (), (), (s,)), {**inputs, root: array}, fused)
+    except RunError:
+        return None
+    return root, array
+
+
+def _without(
+    launch: Launch,
+    found: Mapping[Buffer, Array],
+    rest: tuple[Stmt, ...],
+    weights: dict[str, Array],
+    tensors: dict[str, TensorType],
+) -> Launch:
+    """The launch whose folded temporaries are read as weights."""
+    kernel = launch.kernel
+    every = [e for s in statements(rest) for e in expressions(s)]
+    used = {e.buffer.root for e in walk(*every) if isinstance(e, Load)}
+    inputs, reads = list(kernel.inputs), list(launch.reads)
+    for number, b in enumerate(b for b in found if b in used):
+        name = f"{launch.writes[0]}.{b.name}.{number}"
+        weights[name], tensors[name] = found[b], TensorType(b.dtype, b.shape)
+        inputs.append(b)
+        reads.append(name)
+    temporaries = tuple(b for b in kernel.temporaries if b not in found)
+    outputs = [(n, b) for n, b in zip(launch.writes, kernel.outputs, strict=True) if b not in found]
+    slim = replace(
+        kernel,
+        inputs=tuple(inputs),
+        outputs=tuple(b for _, b in outputs),
+        temporaries=temporaries,
+        body=rest,
+        views=(),
+    )
+    return replace(launch, kernel=slim, reads=tuple(reads), writes=tuple(n for n, _ in outputs))

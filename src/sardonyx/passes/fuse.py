@@ -1,0 +1,205 @@
+"""Fusion: a producer's expression takes the place of the loads of what it wrote.
+
+A launch that ends in one Compute is inlined into its readers where that neither repeats much work
+nor changes a bit: a sum of products gets its epilogue (bias, normalisation, activation, residual),
+chains of elementwise operations become one loop, and permutations vanish into index expressions.
+What is stored in between was float32 anyhow, or keeps its rounding as a Cast; a NaN may carry
+another payload inside the fused kernel, but is canonical again when it is stored, so a producer is
+not put under a selection that would move its bits (numerics contract, NaN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sardonyx.dims import Dim, product
+from sardonyx.kernel.affine import affine
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Load, is_move, walk
+from sardonyx.kernel.ir import Compute, Kernel, Stmt
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.constants import drop_unused
+from sardonyx.passes.program import Launch, Program
+
+CHEAP = 4  # arithmetic operations that may be done again at each reader
+
+
+def fuse(program: Program) -> Program:
+    """Inlines producers into readers until nothing more can be."""
+    launches: list[Launch | None] = list(program.launches)
+    makers = {name: i for i, launch in enumerate(program.launches) for name in launch.writes}
+    readers = {name: set(found) for name, found in program.readers().items()}
+    kept = set(program.outputs)
+    for at in range(len(launches)):
+        while True:
+            merged = _absorb(at, launches, makers, readers, kept)
+            if merged is None:
+                break
+            launches[at] = merged
+            for name in filter(None, merged.reads):
+                readers.setdefault(name, set()).add(at)
+    left = tuple(launch for launch in launches if launch is not None)
+    return drop_unused(replace(program, launches=left))
+
+
+def _absorb(
+    at: int,
+    launches: list[Launch | None],
+    makers: Mapping[str, int],
+    readers: Mapping[str, set[int]],
+    kept: set[str],
+) -> Launch | None:
+    """Launch `at` with one of its producers inlined, or None where none can be."""
+    consumer = launches[at]
+    if consumer is None:
+        return None
+    for name in dict.fromkeys(filter(None, consumer.reads)):
+        producer = launches[makers[name]] if name in makers else None
+        if producer is None or len(producer.writes) != 1:
+            continue
+        alone = readers[name] == {at} and name not in kept
+        merged = inline(producer, consumer, name, alone)
+        if merged is not None:
+            readers[name].discard(at)
+            if alone:
+                _retire(makers[name], launches, readers)
+            return merged
+    return None
+
+
+def _retire(at: int, launches: list[Launch | None], readers: Mapping[str, set[int]]) -> None:
+    gone = launches[at]
+    if gone is not None:
+        for name in filter(None, gone.reads):
+            readers[name].discard(at)
+    launches[at] = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """One Compute of the consumer and its loads of the producer's tensor."""
+
+    compute: Compute
+    loads: tuple[Load, ...]
+    folded: bool
+
+
+def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch | None:
+    """The consumer with the producer's last Compute in place of its loads of `name`."""
+    last = producer.kernel.body[-1]
+    target = producer.kernel.outputs[0]
+    if not isinstance(last, Compute) or last.buffer is not target:
+        return None
+    if any(not isinstance(s, Compute) for s in (*producer.kernel.body, *consumer.kernel.body)):
+        return None
+    buffers = [b for n, b in zip(consumer.reads, consumer.kernel.inputs, strict=True) if n == name]
+    uses = _uses(consumer.kernel.body, {b for b in buffers if b is not None})
+    if uses is None or not all(_allowed(last, len(producer.kernel.body), u, alone) for u in uses):
+        return None
+    if _has_fold(last.expr) and len(uses) != 1:
+        return None
+    return _merge(producer, last, consumer, {b for b in buffers if b is not None})
+
+
+def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
+    """Where the buffers are loaded; None if one is seen under another shape."""
+    found = []
+    for s in body:
+        assert isinstance(s, Compute)
+        nodes = [e for e in walk(s.expr) if isinstance(e, Load) and e.buffer.root in buffers]
+        if any(e.buffer.base is not None for e in nodes):
+            return None
+        if nodes:
+            inside = {id(e) for f in walk(s.expr) if isinstance(f, Fold) for e in walk(*f.terms)}
+            found.append(_Use(s, tuple(nodes), any(id(e) in inside for e in nodes)))
+    return found
+
+
+def _allowed(last: Compute, length: int, use: _Use, alone: bool) -> bool:
+    if any(load.mode != "proven" for load in use.loads):
+        return False
+    e = last.expr
+    if isinstance(e, Load) and e.mode == "proven":
+        return length == 1 and all(affine(i) is not None for i in e.index)
+    if is_move(use.compute.expr) and not isinstance(use.compute.expr, Load):
+        return False
+    if use.folded:
+        return False
+    if _has_fold(e) or length > 1:
+        return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
+    once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
+    return _cost(e) <= CHEAP or (alone and once)
+
+
+def _whole(use: _Use, load: Load) -> bool:
+    """Whether the load reads each element exactly once over the reader's axes."""
+    seen = [i for i in load.index if isinstance(i, Axis)]
+    large = [a for a in use.compute.axes if a.extent != 1]
+    fixed = [i for i in load.index if not isinstance(i, Axis)]
+    return (
+        len(_indices(use)) == 1
+        and set(large) <= set(seen)
+        and len(set(seen)) == len(seen)
+        and all(affine(i) == 0 for i in fixed)
+    )
+
+
+def _indices(use: _Use) -> set[tuple[Dim | None, ...]]:
+    return {tuple(affine(i) for i in load.index) for load in use.loads}
+
+
+def _points(axes: tuple[Axis, ...]) -> Dim:
+    return product(tuple(a.extent for a in axes))
+
+
+def _has_fold(e: Expr) -> bool:
+    return any(isinstance(x, Fold) for x in walk(e))
+
+
+def _cost(e: Expr) -> int:
+    return sum(isinstance(x, Alu) and x.dtype.is_float for x in walk(e))
+
+
+def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buffer]) -> Launch:
+    """One launch; a tensor that both read is one input of it."""
+    inputs: dict[str, Buffer] = {}
+    same: dict[Buffer, Buffer] = {}
+    for launch in (consumer, producer):
+        for name, b in zip(launch.reads, launch.kernel.inputs, strict=True):
+            if name is not None and b is not None and b not in replaced:
+                same[b] = inputs.setdefault(name, b)
+    made: dict[tuple[Dim | None, ...], Expr] = {}
+
+    def load(e: Load) -> Expr | None:
+        if e.buffer in replaced:
+            key = tuple(affine(i) for i in e.index)
+            if key not in made or None in key:
+                axes = dict(zip(last.axes, e.index, strict=True))
+                made[key] = rewrite(last.expr, axes, load)
+            return made[key]
+        target = _renamed(e.buffer, same)
+        return None if target is e.buffer else Load(target, e.index, e.mode, e.default)
+
+    body: list[Stmt] = []
+    for s in (*producer.kernel.body[:-1], *consumer.kernel.body):
+        assert isinstance(s, Compute)
+        made.clear()
+        body.append(Compute(s.buffer, s.axes, rewrite(s.expr, {}, load)))
+    kernel = Kernel(
+        name=f"{producer.kernel.name}_{consumer.kernel.name}",
+        inputs=tuple(inputs.values()),
+        outputs=consumer.kernel.outputs,
+        temporaries=(*producer.kernel.temporaries, *consumer.kernel.temporaries),
+        constants=(*producer.kernel.constants, *consumer.kernel.constants),
+        body=tuple(body),
+    )
+    operations = (*producer.operations, *consumer.operations)
+    return Launch(kernel, tuple(inputs), consumer.writes, operations)
+
+
+def _renamed(b: Buffer, same: Mapping[Buffer, Buffer]) -> Buffer:
+    """The buffer, or another shape of it, as the merged kernel knows it."""
+    root = same.get(b.root, b.root)
+    if root is b.root:
+        return b
+    return root if b.base is None else Buffer(b.name, b.dtype, b.shape, base=root)
