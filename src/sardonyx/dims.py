@@ -12,9 +12,10 @@ Anything else that hashes by identity may serve as an atom (the verifier uses ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import gcd
 from typing import TypeAlias, Union
 
 from sardonyx.errors import Undetermined
@@ -40,7 +41,8 @@ class Quotient:
     den: Dim
 
     def __str__(self) -> str:
-        return f"floor(({self.num})/({self.den}))"
+        den = str(self.den) if isinstance(self.den, int) else f"({self.den})"
+        return f"floor(({self.num})/{den})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Poly:
         out: dict[Monomial, int] = {}
         for m1, c1 in _terms(self).items():
             for m2, c2 in _terms(other).items():
-                mono = tuple(sorted(m1 + m2, key=_order))
+                mono = tuple(sorted(m1 + m2, key=_order)) if m1 and m2 else m1 + m2
                 out[mono] = out.get(mono, 0) + c1 * c2
         return _poly(out)
 
@@ -108,8 +110,9 @@ class Poly:
     __repr__ = __str__
 
 
-def _order(atom: Hashable) -> tuple[str, str]:
-    return type(atom).__name__, str(atom)
+def _order(atom: Hashable) -> tuple[str, str, int]:
+    """A total order of atoms; the hash tells apart different atoms that print alike."""
+    return type(atom).__name__, str(atom), hash(atom)
 
 
 def _terms(d: Dim) -> Mapping[Monomial, int]:
@@ -150,43 +153,72 @@ def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
 
 
 def floordiv(a: Dim, b: Dim) -> Dim:
-    """floor(a / b): exact where the division has no remainder, an atom otherwise."""
+    """floor(a / b): exact where the division has no remainder, an atom otherwise.
+
+    The atom is canonical for a numeric b: its numerator has coefficients in [0, b), and a quotient
+    of a quotient is one quotient. A zero b is a ZeroDivisionError.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    if b == 1 or a == 0:
+    if b == 1 or (a == 0 and b != 0):
         return a
     exact = divide(a, b)
     if exact is not None:
         return exact
-    if isinstance(b, int) and b > 1:
-        whole, rest = _split(a, b)
-        return whole + atom(Quotient(rest, b)) if whole != 0 else atom(Quotient(a, b))
-    return atom(Quotient(a, b))
+    if not isinstance(b, int):
+        return atom(Quotient(a, b))
+    if b < 0:
+        return floordiv(-a, -b)
+    if b == 0:
+        raise ZeroDivisionError(f"floor(({a})/0)")
+    whole = _poly({m: c // b for m, c in _terms(a).items()})
+    return whole + _quotient(a - whole * b, b)
 
 
-def _split(a: Dim, b: int) -> tuple[Dim, Dim]:
-    """a == whole * b + rest, taking whole from the terms that b divides."""
-    whole = _poly({m: c // b for m, c in _terms(a).items() if c % b == 0})
-    return whole, a - whole * b
+def _quotient(num: Dim, den: int) -> Dim:
+    """floor(num / den) for a numerator whose coefficients lie in [0, den)."""
+    if isinstance(num, int):
+        return 0
+    for mono, c in num.terms:
+        if c == 1 and len(mono) == 1 and isinstance(mono[0], Quotient):
+            inner, below = mono[0].num, mono[0].den
+            if isinstance(below, int) and below >= 1:
+                return floordiv((num - atom(mono[0])) * below + inner, below * den)
+    common = gcd(den, *(c for m, c in num.terms if m))
+    if common > 1:
+        return floordiv(_poly({m: c // common for m, c in num.terms}), den // common)
+    return atom(Quotient(num, den))
 
 
 def divide(a: Dim, b: Dim) -> Dim | None:
-    """a / b where it is a polynomial again, else None; b has one term."""
-    divisor = list(_terms(b).items())
-    if len(divisor) != 1:
-        return 1 if a == b and divisor else None
-    mono, coefficient = divisor[0]
-    out: dict[Monomial, int] = {}
-    for m, c in _terms(a).items():
-        rest = list(m)
-        for factor in mono:
-            if factor not in rest:
-                return None
-            rest.remove(factor)
-        if c % coefficient:
+    """a / b where it is a polynomial again, else None (exact division of polynomials)."""
+    if b == 0:
+        return None
+    lead, coefficient = min(_terms(b).items(), key=_rank)
+    quotient: Dim = 0
+    while a != 0:
+        mono, c = min(_terms(a).items(), key=_rank)
+        factor = _without(mono, lead)
+        if factor is None or c % coefficient:
             return None
-        out[tuple(rest)] = c // coefficient
-    return _poly(out)
+        term = _poly({factor: c // coefficient})
+        quotient, a = quotient + term, a - term * b
+    return quotient
+
+
+def _rank(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, str, int]]]:
+    """Sorts the leading term first: by degree, then by atoms (a monomial order)."""
+    return -len(term[0]), [_order(a) for a in term[0]]
+
+
+def _without(mono: Monomial, factors: Monomial) -> Monomial | None:
+    """mono / factors, or None where it does not divide."""
+    rest = list(mono)
+    for factor in factors:
+        if factor not in rest:
+            return None
+        rest.remove(factor)
+    return tuple(rest)
 
 
 def extreme(kind: str, a: Dim, b: Dim) -> Dim:
@@ -198,35 +230,183 @@ def extreme(kind: str, a: Dim, b: Dim) -> Dim:
         return a if kind == "max" else b
     if at_least(b - a, 0):
         return b if kind == "max" else a
-    return atom(Extreme(kind, a, b))
+    first, second = sorted((a, b), key=str_dim)
+    return atom(Extreme(kind, first, second))
 
 
 def at_least(d: Dim, bound: int) -> bool:
-    """Whether d >= bound for all values of its atoms >= 1 (a Quotient: >= 0); False if unproven."""
+    """Whether d >= bound for all values >= 1 of its symbolic dims; False if unproven."""
     if isinstance(d, int):
         return d >= bound
-    total = 0
-    for mono, c in d.terms:
-        if not mono:
-            total += c
-        elif c < 0:
-            return False
-        elif all(isinstance(a, Sym) for a in mono):
-            total += c
-        elif not all(isinstance(a, Sym) or _natural(a) for a in mono):
-            return False
-    return total >= bound
+    return nonnegative(d - bound)
 
 
-def _natural(a: Hashable) -> bool:
-    match a:
-        case Quotient(num, den):
-            return at_least(num, 0) and at_least(den, 1)
-        case Extreme("max", x, y):
-            return at_least(x, 0) or at_least(y, 0)
-        case Extreme("min", x, y):
-            return at_least(x, 0) and at_least(y, 0)
-    return False
+Bounds: TypeAlias = Callable[[Hashable], tuple["Dim | None", "Dim | None"]]
+Cases: TypeAlias = Callable[[Hashable], "tuple[Case, ...]"]
+Case: TypeAlias = tuple["Dim", tuple["Dim", ...]]
+
+
+def _no_bounds(a: Hashable) -> tuple[Dim | None, Dim | None]:
+    return (None, None)
+
+
+def _no_cases(a: Hashable) -> tuple[Case, ...]:
+    return ()
+
+
+def nonnegative(
+    d: Dim,
+    facts: tuple[Dim, ...] = (),
+    bounds: Bounds = _no_bounds,
+    cases: Cases = _no_cases,
+    effort: int = 8,
+) -> bool:
+    """Whether d >= 0 follows, where each of `facts` is >= 0; False if unproven.
+
+    `bounds` gives [lo, hi] of an atom that dims do not know (a kernel's axis); `cases` gives the
+    values that an atom may have, each with the facts that hold then. The steps, in order: split an
+    extreme into its cases, take a fact off, relax a quotient, put a bound for an atom.
+    """
+    return _Proof(bounds, cases).holds(d, facts, effort)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    bounds: Bounds
+    cases: Cases
+
+    def holds(self, d: Dim, facts: tuple[Dim, ...], effort: int) -> bool:
+        if self.evident(d):
+            return True
+        if effort <= 0:
+            return False
+        for a in _atoms(d):
+            cases = _extreme_cases(a) or self.cases(a)
+            if cases:
+                return all(self._case(d, facts, effort, a, c) for c in cases)
+        if any(self.holds(x, f, effort - 3) for x, f in _without_fact(d, facts)):
+            return True
+        return any(self.holds(x, facts, effort - 1) for x in self._relaxed(d, facts, effort))
+
+    def evident(self, d: Dim) -> bool:
+        """Whether every term is >= 0 once each atom is counted from its least number."""
+        if isinstance(d, int):
+            return d >= 0
+        least = {a: self._least(a) for a in d.atoms}
+        moved = substitute(d, lambda a: atom(a) + (least[a] or 0))
+        if isinstance(moved, int):
+            return moved >= 0
+        known = all(least.get(a) is not None for a in moved.atoms)
+        return known and all(c > 0 for _, c in moved.terms)
+
+    def _least(self, a: Hashable) -> int | None:
+        """A number that atom a is never below, or None."""
+        match a:
+            case Sym():
+                return 1
+            case Quotient(num, int(den)) if den >= 1:
+                low = self._lowest(num)
+                return None if low is None else low // den
+            case Quotient(num, den):
+                return 0 if self.evident(num) and self.evident(den - 1) else None
+            case Extreme(kind, x, y):
+                lows = [v for v in (self._lowest(x), self._lowest(y)) if v is not None]
+                if kind == "max":
+                    return max(lows, default=None)
+                return min(lows) if len(lows) == 2 else None
+        known = self.bounds(a)[0]
+        return known if isinstance(known, int) else None
+
+    def _lowest(self, d: Dim) -> int | None:
+        """A number that d is never below where its terms grow with their atoms, or None."""
+        if isinstance(d, int):
+            return d
+        total = 0
+        for mono, c in d.terms:
+            for a in mono:
+                least = self._least(a)
+                if least is None or least < 0 or c < 0:
+                    return None
+                c *= least
+            total += c
+        return total
+
+    def _case(self, d: Dim, facts: tuple[Dim, ...], effort: int, a: Hashable, case: Case) -> bool:
+        def put(x: Hashable) -> Dim | None:
+            return case[0] if x == a else None
+
+        kept = tuple(substitute(f, put) for f in facts) + case[1]
+        return self.holds(substitute(d, put), kept, effort - 1)
+
+    def _relaxed(self, d: Dim, facts: tuple[Dim, ...], effort: int) -> Iterator[Dim]:
+        """Dims that are >= 0 only if d is, with one atom less (a quotient first)."""
+        atoms = sorted(_atoms(d), key=lambda a: (not isinstance(a, Quotient), *_order(a)))
+        for a in atoms:
+            parts = None if isinstance(a, Sym) else _linear(d, a)
+            if parts is None:
+                continue
+            slope, rest = parts
+            sign = self._sign(slope, facts, effort)
+            if sign == 0:
+                continue
+            if isinstance(a, Quotient):
+                if self.evident(a.den - 1):
+                    top = a.num if sign < 0 else a.num - a.den + 1
+                    yield slope * top + (rest + 1) * a.den - 1
+                    return
+                continue
+            end = self.bounds(a)[0 if sign > 0 else 1]
+            if end is not None:
+                yield slope * end + rest
+                return
+
+    def _sign(self, d: Dim, facts: tuple[Dim, ...], effort: int) -> int:
+        if isinstance(d, int):
+            return 1 if d > 0 else -1
+        if self.evident(d) or self.holds(d, facts, effort // 2 - 1):
+            return 1
+        return -1 if self.evident(-d) or self.holds(-d, facts, effort // 2 - 1) else 0
+
+
+def _atoms(d: Dim) -> list[Hashable]:
+    return [] if isinstance(d, int) else sorted(d.atoms, key=_order)
+
+
+def _extreme_cases(a: Hashable) -> tuple[Case, ...]:
+    if not isinstance(a, Extreme):
+        return ()
+    gap = a.a - a.b if a.kind == "max" else a.b - a.a
+    return (a.a, (gap,)), (a.b, (-gap,))
+
+
+def _linear(d: Dim, a: Hashable) -> tuple[Dim, Dim] | None:
+    """(slope, rest) with d == slope * a + rest; None where a occurs squared or inside an atom."""
+    slope: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for mono, c in _terms(d).items():
+        if a not in mono:
+            rest[mono] = c
+            continue
+        left = _without(mono, (a,)) or ()
+        if a in left:
+            return None
+        slope[left] = c
+    return _poly(slope), _poly(rest)
+
+
+def _without_fact(d: Dim, facts: tuple[Dim, ...]) -> Iterator[tuple[Dim, tuple[Dim, ...]]]:
+    """(p * d - q * fact, the other facts) for p >= 1 and q >= 0 that cancel a term of d."""
+    for i, fact in enumerate(facts):
+        others = facts[:i] + facts[i + 1 :]
+        if isinstance(fact, int):
+            if fact < 0:
+                yield 0, ()
+            continue
+        for mono, c in _terms(d).items():
+            for m, k in fact.terms:
+                left = _without(mono, m) if m and c * k > 0 else None
+                if left is not None and all(isinstance(a, Sym) for a in left):
+                    yield d * abs(k) - _poly({left: abs(c)}) * fact, others
 
 
 def evaluate(d: Dim, env: Mapping[str, int]) -> int:
