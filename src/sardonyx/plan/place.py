@@ -1,0 +1,222 @@
+"""The planner: tensors that may share a place become one block, and blocks are packed.
+
+Blocks are packed one after the other, each into a gap among those placed before that live at the
+same time. Several orders and two ways to choose the gap are tried; the smallest N wins. Every plan
+is checked before it is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx.errors import InternalError, LimitExceeded
+from sardonyx.plan.bound import lower_bound
+from sardonyx.plan.check import check_plan, check_program
+from sardonyx.plan.program import Plan, Program, padded
+from sardonyx.types import Array
+
+LARGEST = 1 << 62  # bytes; offsets are computed in int64
+MANY = 1500  # blocks, above which fewer ways of packing are tried
+
+Lives: TypeAlias = Mapping[str, tuple[int, int]]
+Pairs: TypeAlias = Sequence[tuple[str, str]]
+Scratch: TypeAlias = tuple[int, int]  # step, number of the temporary
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Bytes of one place: the tensors that share it, or one temporary; live from first to last.
+    Those of `names` that died before the step in hand may be missing."""
+
+    size: int
+    first: int
+    last: int
+    names: list[str] = field(default_factory=list)
+    scratch: Scratch | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Sharing:
+    """What shares a place: the plan's aliases, in_place and hosts, and the block of each tensor."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    in_place: dict[str, str] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    block: dict[str, Block] = field(default_factory=dict)
+
+
+def plan(program: Program, no_reuse: bool = False) -> Plan:
+    """A valid plan of a program.
+
+    no_reuse gives every tensor a place of its own, so that the plan fits every order of the same
+    steps. Raises LimitExceeded where the sizes are beyond any memory.
+    """
+    broken = check_program(program)
+    if broken:
+        raise InternalError(f"the steps cannot be planned: {broken[0]}")
+    total = sum(map(padded, program.sizes.values()))
+    if total + sum(padded(s) for step in program.steps for s in step.scratch) > LARGEST:
+        raise LimitExceeded(f"the tensors take {total} bytes, more than {LARGEST}")
+    found = _best(program, no_reuse)
+    violations = check_plan(found, program)
+    if violations:
+        raise InternalError(f"the plan is not valid: {violations[0]}")
+    return found
+
+
+def _best(program: Program, no_reuse: bool) -> Plan:
+    """The smallest plan of those tried; the first of equals."""
+    bound = lower_bound(program)
+    best: Plan | None = None
+    for reuse in (False,) if no_reuse else (True, False):
+        sharing, blocks = _blocks(program, aliasing=not no_reuse, overwriting=reuse)
+        if no_reuse:
+            _spread(blocks, len(program.steps))
+        for offsets, size in _packings(blocks, bound):
+            if best is None or size < best.size:
+                best = _assemble(program, sharing, blocks, offsets, size, bound)
+            if best.size == bound:
+                return best
+    assert best is not None
+    return best
+
+
+def _spread(blocks: Sequence[Block], end: int) -> None:
+    """Makes every tensor live from the start to the end."""
+    for block in blocks:
+        if block.scratch is None:
+            block.first, block.last = -1, end
+
+
+def _assemble(
+    program: Program,
+    sharing: Sharing,
+    blocks: Sequence[Block],
+    offsets: Sequence[int],
+    size: int,
+    bound: int,
+) -> Plan:
+    offset = {id(b): o for b, o in zip(blocks, offsets, strict=True)}
+    place = {name: offset[id(b)] for name, b in sharing.block.items()}
+    temporary = {b.scratch: offset[id(b)] for b in blocks}
+    scratch = tuple(
+        tuple(temporary[k, i] for i in range(len(step.scratch)))
+        for k, step in enumerate(program.steps)
+    )
+    aliases, in_place, hosts = sharing.aliases, sharing.in_place, sharing.hosts
+    return Plan(place, scratch, size, bound, aliases, in_place, hosts)
+
+
+def _blocks(program: Program, aliasing: bool, overwriting: bool) -> tuple[Sharing, list[Block]]:
+    """The blocks to be packed, in the order of their first tensors; temporaries come last."""
+    lives = program.lifetimes()
+    sharing = Sharing()
+    for name, (first, last) in lives.items():
+        if name not in program.outside:
+            sharing.block[name] = Block(padded(program.sizes[name]), first, last, [name])
+    if aliasing:
+        for step in program.steps:
+            for y, x in step.views:
+                _alias(y, x, program, sharing)
+    if overwriting:
+        for k, step in enumerate(program.steps):
+            _overwrite(k, step.in_place, lives, sharing)
+    blocks = list({id(b): b for b in sharing.block.values()}.values())
+    for k, step in enumerate(program.steps):
+        for i, size in enumerate(step.scratch):
+            blocks.append(Block(padded(size), k, k, scratch=(k, i)))
+    return sharing, blocks
+
+
+def _alias(y: str, x: str, program: Program, sharing: Sharing) -> None:
+    """Lets the view y of x share x's place, unless each has to be in outside memory of its own."""
+    host = sharing.hosts.get(x, x if x in program.outside else None)
+    if y in program.outside:
+        if host is not None or sharing.block[x].first < 0:
+            return
+        for name in sharing.block[x].names:
+            sharing.hosts[name] = y
+            del sharing.block[name]
+    elif host is not None:
+        sharing.hosts[y] = host
+        del sharing.block[y]
+    else:
+        _join(sharing.block[x], sharing.block[y], sharing)
+    sharing.aliases[y] = x
+
+
+def _overwrite(k: int, pairs: Pairs, lives: Lives, sharing: Sharing) -> None:
+    """Lets each output of step k take the place of an input that dies there, where it may."""
+    for y, x in pairs:
+        mine, its = sharing.block.get(y), sharing.block.get(x)
+        if mine is None or its is None or mine.first < k or lives[x][1] > k:
+            continue
+        alive = its.names = [name for name in its.names if lives[name][1] >= k]
+        if all(lives[n][1] == k and (y, n) in pairs for n in alive):
+            sharing.in_place[y] = x
+            _join(its, mine, sharing)
+
+
+def _join(into: Block, block: Block, sharing: Sharing) -> None:
+    """Makes two blocks of one size one."""
+    into.names.extend(block.names)
+    into.first, into.last = min(into.first, block.first), max(into.last, block.last)
+    for name in block.names:
+        sharing.block[name] = into
+
+
+_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+    lambda b: (-b.size, b.first),
+    lambda b: (-b.size * (b.last - b.first + 1), b.first),
+    lambda b: (b.first - b.last, -b.size),
+    lambda b: (b.first, -b.size),
+)
+
+
+def _packings(blocks: Sequence[Block], bound: int) -> list[tuple[list[int], int]]:
+    """(offsets, N) for each way of packing, up to the first that reaches the bound."""
+    found: list[tuple[list[int], int]] = []
+    for order in _ORDERS if len(blocks) <= MANY else _ORDERS[:2]:
+        ranked = sorted(range(len(blocks)), key=lambda i: order(blocks[i]))
+        for tight in (True, False):
+            found.append(_pack(blocks, ranked, tight))
+            if found[-1][1] == bound:
+                return found
+    return found
+
+
+def _pack(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[list[int], int]:
+    """Places the blocks in this order, each in the tightest or in the lowest gap that takes it."""
+    offsets = [0] * len(blocks)
+    placed = np.empty((len(blocks), 4), np.int64)  # offset, end, first, last; by offset
+    count = top = 0
+    for i in order:
+        block = blocks[i]
+        if block.size == 0:
+            continue
+        others = placed[:count]
+        meets = others[(others[:, 2] <= block.last) & (others[:, 3] >= block.first)]
+        offset = offsets[i] = _gap(meets, block.size, tight)
+        at = int(np.searchsorted(others[:, 0], offset))
+        placed[at + 1 : count + 1] = placed[at:count].copy()
+        placed[at] = offset, offset + block.size, block.first, block.last
+        count += 1
+        top = max(top, offset + block.size)
+    return offsets, top
+
+
+def _gap(taken: Array, size: int, tight: bool) -> int:
+    """The offset of a gap of at least `size` among regions sorted by offset, or their end."""
+    if not len(taken):
+        return 0
+    ends = np.maximum.accumulate(taken[:, 1])
+    starts = np.concatenate(([0], ends[:-1]))
+    room = taken[:, 0] - starts
+    fits = np.flatnonzero(room >= size)
+    if not len(fits):
+        return int(ends[-1])
+    return int(starts[fits[np.argmin(room[fits])] if tight else fits[0]])
