@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from sardonyx.dims import Dim, extreme
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, Operand
+from sardonyx.kernel.expr import Axis, Expr, Operand, lift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.window import (
     agree,
@@ -49,7 +49,7 @@ def conv(
     win = window(x.shape[2:], kernel, strides, dilations, auto_pad, pads)
     weight = _loader(w, channels)
 
-    def element(n: Axis, g: Operand, m: Operand, o: Sequence[Axis]) -> Expr:
+    def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         return _dot(
             k,
             channels,
@@ -93,13 +93,13 @@ def conv_transpose(
         (n - 1) * stride + a + (size - 1) * q + 1
         for n, stride, a, size, q in zip(x.shape[2:], s, adjust, kernel, d, strict=True)
     ]
-    wanted: list[Dim] = list(output_shape or ())[-rank:]
+    wanted: Sequence[Dim] = list(output_shape or ())[-rank:]
     if auto_pad.startswith("SAME") and not wanted:
         wanted = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
     begin, out = _transposed_output(full, wanted, auto_pad, pads)
     weight = _loader(w, channels)
 
-    def element(n: Axis, g: Operand, m: Operand, o: Sequence[Axis]) -> Expr:
+    def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         def spread(r: Sequence[Expr]) -> list[Expr]:
             return [i + p - j * q for i, p, j, q in zip(o, begin, r, d, strict=True)]
 
@@ -148,18 +148,18 @@ def _grouped(
     group: int,
     filters: int,
     spatial: Sequence[Dim],
-    element: Callable[[Axis, Operand, Operand, Sequence[Axis]], Expr],
+    element: Callable[[Axis, Expr, Expr, Sequence[Axis]], Expr],
 ) -> Tensor:
     """The output of `group` times `filters` channels; element(n, g, m, o) is the sum of products
     at sample n, group g, output channel m of the group and place o."""
 
-    def biased(n: Axis, g: Operand, m: Operand, o: Sequence[Axis]) -> Expr:
+    def biased(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         total = element(n, g, m, o)
         return total if b is None else total + b[g * filters + m]
 
     shape = (x.shape[0], group * filters, *spatial)
     if group == 1:
-        return k.compute(shape, lambda n, m, *o: biased(n, 0, m, o), x.dtype)
+        return k.compute(shape, lambda n, m, *o: biased(n, lift(0), m, o), x.dtype)
     out = k.tensor(shape, x.dtype)
     split = out.reshaped((x.shape[0], group, filters, *spatial))
     k.compute(split.shape, lambda n, g, m, *o: biased(n, g, m, o), into=split)

@@ -1,0 +1,166 @@
+"""Pools: the maximum or the average of a window, or of all places of a channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, product
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, alu, lift
+from sardonyx.ops.common import compute_type
+from sardonyx.ops.registry import operator
+from sardonyx.ops.window import per_axis, window
+from sardonyx.types import DType
+
+
+@operator("MaxPool", 1, 8, 10, 11, 12, 22)
+def max_pool(
+    k: Builder,
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    storage_order: int = 0,
+    strides: Sequence[int] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window, and the index of the first that is as large."""
+    win = window(x.shape[2:], kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    shape = (*x.shape[:2], *win.output)
+    largest = k.compute(
+        shape,
+        lambda n, c, *o: k.fold(
+            "max", win.kernel, lambda *r: x.guard((n, c, *win.at(o, r)), lowest(x.dtype))
+        ),
+        x.dtype,
+    )
+
+    def index(n: Axis, c: Axis, *o: Axis) -> Expr:
+        def found(*r: Axis) -> Expr:
+            at = win.at(o, r)
+            value = x.guard((n, c, *at))
+            hit = value.eq(largest[(n, c, *o)])
+            return win.inside(at) & (hit | alu("isnan", value) if x.dtype.is_float else hit)
+
+        first = k.fold("min", win.kernel, lambda *r: flat_index(r, win.kernel), found)
+        at, spatial = win.at(o, unflatten(first, win.kernel)), x.shape[2:]
+        if storage_order:
+            at, spatial = at[::-1], spatial[::-1]
+        return flat_index((n, c, *at), (*x.shape[:2], *spatial))
+
+    return largest, k.compute(shape, index, t.int64)
+
+
+@operator("AveragePool", 1, 7, 10, 11, 19, 22, accuracy="rounding")
+def average_pool(
+    k: Builder,
+    x: Tensor,
+    *,
+    kernel_shape: Sequence[int],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """The sum of each window over the number of its elements that count: those in the input, and
+    with count_include_pad those in the padding as well. What does not count is absent."""
+    win = window(x.shape[2:], kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
+    counted = win.inside_padded if count_include_pad else win.inside
+    padded = any(p != 0 for p in (*win.begin, *win.end))
+    whole = not ceil_mode and (bool(count_include_pad) or not padded)
+
+    def element(n: Axis, c: Axis, *o: Axis) -> Expr:
+        def counts(*r: Axis) -> Expr:
+            return counted(win.at(o, r))
+
+        when = None if whole else counts
+        total = k.sum(win.kernel, lambda *r: x.guard((n, c, *win.at(o, r))), when)
+        if whole:
+            return total / prod(win.kernel)
+        return total / k.sum(win.kernel, lambda *r: lift(1), counts).cast(total.dtype)
+
+    return k.compute((*x.shape[:2], *win.output), element, x.dtype)
+
+
+@operator("GlobalMaxPool", 1, 22)
+def global_max_pool(k: Builder, x: Tensor) -> Tensor:
+    places = x.shape[2:]
+    return k.compute(
+        global_shape(x), lambda n, c, *_: k.fold("max", places, lambda *r: x[(n, c, *r)]), x.dtype
+    )
+
+
+@operator("GlobalAveragePool", 1, 22, accuracy="rounding")
+def global_average_pool(k: Builder, x: Tensor) -> Tensor:
+    places = x.shape[2:]
+    count = lift(product(places)).cast(compute_type(x.dtype))
+    return k.compute(
+        global_shape(x), lambda n, c, *_: k.sum(places, lambda *r: x[(n, c, *r)]) / count, x.dtype
+    )
+
+
+@operator("MaxUnpool", 9, 11, 22)
+def max_unpool(
+    k: Builder,
+    x: Tensor,
+    i: Tensor,
+    output_shape: Tensor | None = None,
+    *,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """Zeros, and each element of x at its index i in the flattened tensor that was pooled.
+
+    That tensor stands at the beginning of each axis of an output_shape that is larger.
+    """
+    rank = len(kernel_shape)
+    s = per_axis(strides, rank, 1, "strides")
+    p = per_axis(pads, 2 * rank, 0, "pads")
+    pooled = [*x.shape[:2]]
+    for axis, (n, size) in enumerate(zip(x.shape[2:], kernel_shape, strict=True)):
+        pooled.append((n - 1) * s[axis] + size - (p[axis] + p[rank + axis]))
+    shape = tuple(pooled) if output_shape is None else tuple(output_shape.known())
+    if len(shape) != x.rank:
+        raise InvalidModel(f"output_shape has {len(shape)} entries for rank {x.rank}")
+    out = k.compute(shape, lambda *_: lift(0).cast(x.dtype), x.dtype)
+    flat, source = x.reshaped((product(x.shape),)), i.reshaped((product(x.shape),))
+    with k.loop(product(x.shape)) as e:
+        k.store(out, unflatten(source[e], pooled), flat[e])
+    return out
+
+
+def lowest(dtype: DType) -> float | int:
+    """What is below every value of the type, or as low."""
+    return float("-inf") if dtype.is_float else dtype.min
+
+
+def global_shape(x: Tensor) -> tuple[Dim, ...]:
+    """The shape of one value per channel."""
+    if x.rank < 3:
+        raise InvalidModel(f"a pool needs spatial axes, found the rank {x.rank}")
+    return (*x.shape[:2], *[1] * (x.rank - 2))
+
+
+def flat_index(index: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
+    """The row-major position of an index."""
+    flat = lift(0)
+    for i, n in zip(index, shape, strict=True):
+        flat = flat * n + i
+    return flat
+
+
+def unflatten(flat: Expr, shape: Sequence[Dim]) -> list[Expr]:
+    """The index at a row-major position; the first entry is not reduced."""
+    index: list[Expr] = []
+    for n in reversed(shape[1:]):
+        index.insert(0, flat % n)
+        flat = flat // n
+    return [flat, *index]
