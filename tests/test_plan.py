@@ -15,10 +15,10 @@ from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.ir import Kernel
 from sardonyx.plan import (
     Plan,
-    Program,
     Step,
+    Timeline,
     check_plan,
-    check_program,
+    check_timeline,
     in_place,
     lower_bound,
     plan,
@@ -28,8 +28,8 @@ SIZES = st.sampled_from([0, 1, 4, 63, 64, 65, 100, 128, 200, 512])
 
 
 @st.composite
-def programs(draw: st.DrawFn, outside: bool = True) -> Program:
-    """A random well-formed program of up to 12 steps."""
+def timelines(draw: st.DrawFn, outside: bool = True) -> Timeline:
+    """A random well-formed timeline of up to 12 steps."""
     initial = tuple(f"i{n}" for n in range(draw(st.integers(0, 4))))
     sizes = {name: draw(SIZES) for name in initial}
     steps = []
@@ -54,15 +54,15 @@ def programs(draw: st.DrawFn, outside: bool = True) -> Program:
     names = st.lists(st.sampled_from(list(sizes)), unique=True, max_size=4)
     final = draw(names) if sizes else []
     outer = draw(names) if sizes and outside else []
-    return Program(tuple(steps), sizes, initial, tuple(final), frozenset(outer))
+    return Timeline(tuple(steps), sizes, initial, tuple(final), frozenset(outer))
 
 
-def simulate(found: Plan, program: Program) -> list[str]:
+def simulate(found: Plan, timeline: Timeline) -> list[str]:
     """What goes wrong when the steps are done on real bytes: every byte holds the class of the
     value that was written there; a step writes its temporaries and its outputs, and its inputs
     may be read before or after that, except those that an output covers."""
-    owner = {name: name for name in program.initial}
-    for step in program.steps:
+    owner = {name: name for name in timeline.initial}
+    for step in timeline.steps:
         source = dict(step.views)
         owner.update((y, owner[source[y]] if y in source else y) for y in step.writes)
     memory: dict[tuple[str, int], str] = {}
@@ -71,7 +71,7 @@ def simulate(found: Plan, program: Program) -> list[str]:
     def region(name: str) -> list[tuple[str, int]]:
         base = found.offsets.get(name, 0)
         space = "M" if name in found.offsets else found.hosts.get(name, name)
-        return [(space, base + i) for i in range(program.sizes[name])]
+        return [(space, base + i) for i in range(timeline.sizes[name])]
 
     def expect(name: str, when: str) -> None:
         if any(memory.get(byte) != owner[name] for byte in region(name)):
@@ -82,8 +82,8 @@ def simulate(found: Plan, program: Program) -> list[str]:
             if name not in found.aliases:
                 memory.update((byte, owner[name]) for byte in region(name))
 
-    write(program.initial)
-    for k, step in enumerate(program.steps):
+    write(timeline.initial)
+    for k, step in enumerate(timeline.steps):
         for name in step.reads:
             expect(name, f"before step {k}")
         for base, size in zip(found.scratch[k], step.scratch, strict=True):
@@ -96,69 +96,76 @@ def simulate(found: Plan, program: Program) -> list[str]:
                 expect(name, f"during step {k}")
         for name in step.writes:
             expect(name, f"after step {k}")
-    for name in program.final:
+    for name in timeline.final:
         expect(name, "at the end")
     return wrong
 
 
-@given(programs())
+@given(timelines())
 @settings(deadline=None, max_examples=150)
-def test_a_plan_of_any_program_is_valid_and_works_on_real_bytes(program: Program) -> None:
-    assert check_program(program) == []
-    found = plan(program)
-    assert check_plan(found, program) == []
-    assert simulate(found, program) == []
-    assert found.size >= found.lower_bound == lower_bound(program)
+def test_a_plan_of_any_program_is_valid_and_works_on_real_bytes(timeline: Timeline) -> None:
+    assert check_timeline(timeline) == []
+    found = plan(timeline)
+    assert check_plan(found, timeline) == []
+    assert simulate(found, timeline) == []
+    assert found.size >= found.lower_bound == lower_bound(timeline)
 
 
-@given(programs())
+@given(timelines())
 @settings(deadline=None)
-def test_a_plan_without_reuse_shares_no_byte(program: Program) -> None:
-    found = plan(program, no_reuse=True)
+def test_a_plan_without_reuse_shares_no_byte(timeline: Timeline) -> None:
+    found = plan(timeline, no_reuse=True)
     assert found.aliases == found.in_place == found.hosts == {}
-    spans = sorted((o, o + program.sizes[n]) for n, o in found.offsets.items() if program.sizes[n])
+    spans = sorted(
+        (o, o + timeline.sizes[n]) for n, o in found.offsets.items() if timeline.sizes[n]
+    )
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
-    assert plan(program).size <= found.size
+    assert plan(timeline).size <= found.size
 
 
-@given(programs(outside=False), st.data())
+@given(timelines(outside=False), st.data())
 @settings(deadline=None, max_examples=100)
-def test_a_tensor_moved_onto_a_live_one_is_rejected(program: Program, data: st.DataObject) -> None:
-    found = plan(program)
-    lives = program.lifetimes()
+def test_a_tensor_moved_onto_a_live_one_is_rejected(
+    timeline: Timeline, data: st.DataObject
+) -> None:
+    found = plan(timeline)
+    lives = timeline.lifetimes()
     shared = {*found.aliases, *found.aliases.values(), *found.in_place, *found.in_place.values()}
-    free = [n for n in found.offsets if program.sizes[n] and n not in shared]
+    free = [n for n in found.offsets if timeline.sizes[n] and n not in shared]
     pairs = [
         (a, b)
         for a in free
         for b in found.offsets
-        if a != b and program.sizes[b] and lives[a][0] <= lives[b][1] and lives[b][0] <= lives[a][1]
+        if a != b
+        and timeline.sizes[b]
+        and lives[a][0] <= lives[b][1]
+        and lives[b][0] <= lives[a][1]
     ]
     assume(pairs)
     a, b = data.draw(st.sampled_from(pairs))
     moved = replace(found, offsets={**found.offsets, a: found.offsets[b]})
-    assert "V7" in {v.clause for v in check_plan(moved, program)}
+    assert "V7" in {v.clause for v in check_plan(moved, timeline)}
 
 
-@given(programs(), st.data())
+@given(timelines(), st.data())
 @settings(deadline=None, max_examples=150)
 def test_what_the_checker_accepts_works_on_real_bytes(
-    program: Program, data: st.DataObject
+    timeline: Timeline, data: st.DataObject
 ) -> None:
-    found = plan(program)
+    found = plan(timeline)
     assume(found.offsets)
     name = data.draw(st.sampled_from(sorted(found.offsets)))
     offset = data.draw(st.integers(0, max(0, found.size // 64))) * 64
     changed = replace(found, offsets={**found.offsets, name: offset})
-    if not check_plan(changed, program):
-        assert simulate(changed, program) == []
+    if not check_plan(changed, timeline):
+        assert simulate(changed, timeline) == []
 
 
-def chain(length: int, size: int = 256, **kinds: bool) -> Program:
+def chain(length: int, size: int = 256, **kinds: bool) -> Timeline:
     """x0 -> x1 -> ... in steps that may work in place or are views, if so asked."""
     names = [f"x{i}" for i in range(length + 1)]
     steps = tuple(Step((x,), (y,), **dict.fromkeys(kinds, ((y, x),))) for x, y in pairwise(names))
-    return Program(steps, dict.fromkeys(names, size), ("x0",), (names[-1],))
+    return Timeline(steps, dict.fromkeys(names, size), ("x0",), (names[-1],))
 
 
 def test_a_chain_needs_two_tensors_and_one_if_it_works_in_place() -> None:
@@ -169,12 +176,12 @@ def test_a_chain_needs_two_tensors_and_one_if_it_works_in_place() -> None:
 
 
 def test_an_input_that_is_needed_later_is_not_overwritten() -> None:
-    program = replace(chain(2, in_place=True), final=("x1", "x2"))
-    found = plan(program)
+    timeline = replace(chain(2, in_place=True), final=("x1", "x2"))
+    found = plan(timeline)
     assert found.size == 512
     assert "x2" not in found.in_place
     forced = replace(found, offsets={**found.offsets, "x2": found.offsets["x1"]})
-    assert [v.clause for v in check_plan(forced, program)] == ["V7"]
+    assert [v.clause for v in check_plan(forced, timeline)] == ["V7"]
 
 
 def test_a_view_that_outlives_its_source_keeps_the_place() -> None:
@@ -183,8 +190,8 @@ def test_a_view_that_outlives_its_source_keeps_the_place() -> None:
         Step(("x",), ("y",), in_place=(("y", "x"),)),
         Step(("v", "y"), ("z",)),
     )
-    program = Program(steps, dict.fromkeys("xvyz", 64), ("x",), ("z",))
-    found = plan(program)
+    timeline = Timeline(steps, dict.fromkeys("xvyz", 64), ("x",), ("z",))
+    found = plan(timeline)
     assert found.offsets["v"] == found.offsets["x"]
     assert found.offsets["y"] != found.offsets["x"]
 
@@ -192,9 +199,9 @@ def test_a_view_that_outlives_its_source_keeps_the_place() -> None:
 @pytest.mark.parametrize("undeclared", ["aliases", "in_place"])
 def test_sharing_that_the_plan_does_not_declare_is_rejected(undeclared: str) -> None:
     kind = {"aliases": "views", "in_place": "in_place"}[undeclared]
-    program = chain(1, **{kind: True})
-    found = replace(plan(program), **{undeclared: {}})
-    assert [v.clause for v in check_plan(found, program)] == ["V7"]
+    timeline = chain(1, **{kind: True})
+    found = replace(plan(timeline), **{undeclared: {}})
+    assert [v.clause for v in check_plan(found, timeline)] == ["V7"]
 
 
 @pytest.mark.parametrize(
@@ -214,57 +221,57 @@ def test_sharing_that_the_plan_does_not_declare_is_rejected(undeclared: str) -> 
     ],
 )
 def test_each_clause_of_the_definition_is_checked(change: dict[str, object], clause: str) -> None:
-    program = chain(1)
+    timeline = chain(1)
     good = Plan({"x0": 0, "x1": 256}, ((),), 512, 512)
-    assert check_plan(good, program) == []
-    assert clause in {v.clause for v in check_plan(replace(good, **change), program)}
+    assert check_plan(good, timeline) == []
+    assert clause in {v.clause for v in check_plan(replace(good, **change), timeline)}
 
 
 @pytest.mark.parametrize(
-    ("program", "clause"),
+    ("timeline", "clause"),
     [
-        (Program((Step((), ("y",)),), {}, (), ()), "W1"),
-        (Program((Step((), ("y",)), Step((), ("y",))), {"y": 1}, (), ()), "W2"),
-        (Program((Step((), ("y",)),), {"y": 1}, ("y",), ()), "W2"),
-        (Program((Step(("x",), ("y",)),), {"x": 1, "y": 1}, (), ()), "W3"),
-        (Program((), {"x": 1}, (), ("x",)), "W3"),
-        (Program((Step(("x",), ("y",), (), (("y", "x"),)),), {"x": 1, "y": 2}, ("x",), ()), "W4"),
+        (Timeline((Step((), ("y",)),), {}, (), ()), "W1"),
+        (Timeline((Step((), ("y",)), Step((), ("y",))), {"y": 1}, (), ()), "W2"),
+        (Timeline((Step((), ("y",)),), {"y": 1}, ("y",), ()), "W2"),
+        (Timeline((Step(("x",), ("y",)),), {"x": 1, "y": 1}, (), ()), "W3"),
+        (Timeline((), {"x": 1}, (), ("x",)), "W3"),
+        (Timeline((Step(("x",), ("y",), (), (("y", "x"),)),), {"x": 1, "y": 2}, ("x",), ()), "W4"),
     ],
 )
-def test_a_malformed_program_is_refused(program: Program, clause: str) -> None:
-    assert clause in {v.clause for v in check_program(program)}
+def test_a_malformed_program_is_refused(timeline: Timeline, clause: str) -> None:
+    assert clause in {v.clause for v in check_timeline(timeline)}
     with pytest.raises(InternalError):
-        plan(program)
+        plan(timeline)
 
 
 def test_temporaries_live_in_one_step_only() -> None:
     steps = (Step(("x",), ("y",), (1024,)), Step(("y",), ("z",), (1024,)))
-    found = plan(Program(steps, dict.fromkeys("xyz", 64), ("x",), ("z",)))
+    found = plan(Timeline(steps, dict.fromkeys("xyz", 64), ("x",), ("z",)))
     assert found.size == found.lower_bound == 1024 + 128
-    assert not check_plan(found, Program(steps, dict.fromkeys("xyz", 64), ("x",), ("z",)))
+    assert not check_plan(found, Timeline(steps, dict.fromkeys("xyz", 64), ("x",), ("z",)))
 
 
 def test_a_view_of_outside_memory_lies_there_and_is_never_written() -> None:
     steps = (Step(("w",), ("v",), views=(("v", "w"),)), Step(("v",), ("y",)))
-    program = Program(steps, dict.fromkeys("wvy", 64), ("w",), ("y",), frozenset("wy"))
-    found = plan(program)
+    timeline = Timeline(steps, dict.fromkeys("wvy", 64), ("w",), ("y",), frozenset("wy"))
+    found = plan(timeline)
     assert found.hosts == {"v": "w"}
     assert found.size == 0
     written = replace(found, aliases={})
-    assert "V6" in {v.clause for v in check_plan(written, program)}
+    assert "V6" in {v.clause for v in check_plan(written, timeline)}
 
 
 def test_a_tensor_whose_view_is_an_outside_output_is_computed_there() -> None:
     steps = (Step(("x",), ("a",)), Step(("a",), ("y",), views=(("y", "a"),)))
-    program = Program(steps, dict.fromkeys("xay", 64), ("x",), ("y",), frozenset("xy"))
-    found = plan(program)
+    timeline = Timeline(steps, dict.fromkeys("xay", 64), ("x",), ("y",), frozenset("xy"))
+    found = plan(timeline)
     assert found.hosts == {"a": "y"}
     assert found.aliases == {"y": "a"}
 
 
 def test_an_outside_output_that_is_a_view_of_an_outside_input_is_copied() -> None:
     steps = (Step(("x",), ("y",), views=(("y", "x"),)),)
-    found = plan(Program(steps, dict.fromkeys("xy", 64), ("x",), ("y",), frozenset("xy")))
+    found = plan(Timeline(steps, dict.fromkeys("xy", 64), ("x",), ("y",), frozenset("xy")))
     assert not found.hosts
     assert not found.aliases
 
@@ -278,7 +285,7 @@ def test_a_plan_of_thousands_of_steps_is_made_and_checked() -> None:
     names = [f"x{i}" for i in range(2001)]
     sizes = {name: 64 * (1 + 37 * i % 101) for i, name in enumerate(names)}
     steps = tuple(Step((names[max(0, i - 9)], names[i]), (names[i + 1],)) for i in range(2000))
-    found = plan(Program(steps, sizes, ("x0",), ("x2000",)))
+    found = plan(Timeline(steps, sizes, ("x0",), ("x2000",)))
     assert found.size <= 1.3 * found.lower_bound
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from sardonyx.errors import InternalError, LimitExceeded
 from sardonyx.plan.bound import lower_bound
-from sardonyx.plan.check import check_plan, check_program
-from sardonyx.plan.program import Plan, Program, padded
+from sardonyx.plan.check import check_plan, check_timeline
+from sardonyx.plan.timeline import Plan, Timeline, padded
 from sardonyx.types import Array
 
 LARGEST = 1 << 62  # bytes; offsets are computed in int64
@@ -49,36 +49,36 @@ class Sharing:
     block: dict[str, Block] = field(default_factory=dict)
 
 
-def plan(program: Program, no_reuse: bool = False) -> Plan:
-    """A valid plan of a program.
+def plan(timeline: Timeline, no_reuse: bool = False) -> Plan:
+    """A valid plan of a timeline.
 
     no_reuse gives every tensor a place of its own, so that the plan fits every order of the same
     steps. Raises LimitExceeded where the sizes are beyond any memory.
     """
-    broken = check_program(program)
+    broken = check_timeline(timeline)
     if broken:
         raise InternalError(f"the steps cannot be planned: {broken[0]}")
-    total = sum(map(padded, program.sizes.values()))
-    if total + sum(padded(s) for step in program.steps for s in step.scratch) > LARGEST:
+    total = sum(map(padded, timeline.sizes.values()))
+    if total + sum(padded(s) for step in timeline.steps for s in step.scratch) > LARGEST:
         raise LimitExceeded(f"the tensors take {total} bytes, more than {LARGEST}")
-    found = _best(program, no_reuse)
-    violations = check_plan(found, program)
+    found = _best(timeline, no_reuse)
+    violations = check_plan(found, timeline)
     if violations:
         raise InternalError(f"the plan is not valid: {violations[0]}")
     return found
 
 
-def _best(program: Program, no_reuse: bool) -> Plan:
+def _best(timeline: Timeline, no_reuse: bool) -> Plan:
     """The smallest plan of those tried; the first of equals."""
-    bound = lower_bound(program)
+    bound = lower_bound(timeline)
     best: Plan | None = None
     for reuse in (False,) if no_reuse else (True, False):
-        sharing, blocks = _blocks(program, aliasing=not no_reuse, overwriting=reuse)
+        sharing, blocks = _blocks(timeline, aliasing=not no_reuse, overwriting=reuse)
         if no_reuse:
-            _spread(blocks, len(program.steps))
+            _spread(blocks, len(timeline.steps))
         for offsets, size in _packings(blocks, bound):
             if best is None or size < best.size:
-                best = _assemble(program, sharing, blocks, offsets, size, bound)
+                best = _assemble(timeline, sharing, blocks, offsets, size, bound)
             if best.size == bound:
                 return best
     assert best is not None
@@ -93,7 +93,7 @@ def _spread(blocks: Sequence[Block], end: int) -> None:
 
 
 def _assemble(
-    program: Program,
+    timeline: Timeline,
     sharing: Sharing,
     blocks: Sequence[Block],
     offsets: Sequence[int],
@@ -105,37 +105,37 @@ def _assemble(
     temporary = {b.scratch: offset[id(b)] for b in blocks}
     scratch = tuple(
         tuple(temporary[k, i] for i in range(len(step.scratch)))
-        for k, step in enumerate(program.steps)
+        for k, step in enumerate(timeline.steps)
     )
     aliases, in_place, hosts = sharing.aliases, sharing.in_place, sharing.hosts
     return Plan(place, scratch, size, bound, aliases, in_place, hosts)
 
 
-def _blocks(program: Program, aliasing: bool, overwriting: bool) -> tuple[Sharing, list[Block]]:
+def _blocks(timeline: Timeline, aliasing: bool, overwriting: bool) -> tuple[Sharing, list[Block]]:
     """The blocks to be packed, in the order of their first tensors; temporaries come last."""
-    lives = program.lifetimes()
+    lives = timeline.lifetimes()
     sharing = Sharing()
     for name, (first, last) in lives.items():
-        if name not in program.outside:
-            sharing.block[name] = Block(padded(program.sizes[name]), first, last, [name])
+        if name not in timeline.outside:
+            sharing.block[name] = Block(padded(timeline.sizes[name]), first, last, [name])
     if aliasing:
-        for step in program.steps:
+        for step in timeline.steps:
             for y, x in step.views:
-                _alias(y, x, program, sharing)
+                _alias(y, x, timeline, sharing)
     if overwriting:
-        for k, step in enumerate(program.steps):
+        for k, step in enumerate(timeline.steps):
             _overwrite(k, step.in_place, lives, sharing)
     blocks = list({id(b): b for b in sharing.block.values()}.values())
-    for k, step in enumerate(program.steps):
+    for k, step in enumerate(timeline.steps):
         for i, size in enumerate(step.scratch):
             blocks.append(Block(padded(size), k, k, scratch=(k, i)))
     return sharing, blocks
 
 
-def _alias(y: str, x: str, program: Program, sharing: Sharing) -> None:
+def _alias(y: str, x: str, timeline: Timeline, sharing: Sharing) -> None:
     """Lets the view y of x share x's place, unless each has to be in outside memory of its own."""
-    host = sharing.hosts.get(x, x if x in program.outside else None)
-    if y in program.outside:
+    host = sharing.hosts.get(x, x if x in timeline.outside else None)
+    if y in timeline.outside:
         if host is not None or sharing.block[x].first < 0:
             return
         for name in sharing.block[x].names:

@@ -1,10 +1,10 @@
 """What is planned, and what a plan is (docs/machine.md, Definitions 12 and 13).
 
-    program = steps, sizes, initial, final, outside
+    timeline = steps, sizes, initial, final, outside
     step    = reads, writes, scratch sizes, views, in_place
     plan    = offsets, scratch offsets, size (N), hosts, aliases, in_place
 
-All sizes and offsets are bytes. A program says nothing of graphs or kernels: G in one order and
+All sizes and offsets are bytes. A timeline says nothing of graphs or kernels: G in one order and
 the scheduled graph are planned alike.
 """
 
@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class Timeline:
     """Steps in one order. initial: the tensors that have values before the first step; final:
     those that are needed after the last; outside: those whose bytes are not in M."""
 
@@ -65,7 +65,7 @@ class Plan:
     """Where everything lies.
 
     offsets: of each tensor in M. scratch: per step, the offsets of its temporaries. size: N.
-    lower_bound: no valid plan of the program is smaller. aliases: view -> the input whose place it
+    lower_bound: no valid plan of the timeline is smaller. aliases: view -> the input whose place it
     shares, so that its bytes need not be written. in_place: output -> the dying input whose place
     it takes. hosts: tensor -> the outside tensor in whose memory it lies instead of M.
     """

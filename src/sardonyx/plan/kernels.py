@@ -1,4 +1,4 @@
-"""Programs made from operations and their kernels, and when a kernel may work in place."""
+"""Timelines made from operations and their kernels, and when a kernel may work in place."""
 
 from __future__ import annotations
 
@@ -6,65 +6,78 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from sardonyx.dims import Dim, atom, product
-from sardonyx.errors import InternalError, Undetermined
+from sardonyx.errors import InternalError, Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, Size, walk
 from sardonyx.kernel.ir import Compute, Kernel
-from sardonyx.plan.program import Program, Step
+from sardonyx.plan.timeline import Step, Timeline
 from sardonyx.types import TensorType
 
 
-def program(
+def timeline_of(
     graph: Graph,
     operations: Sequence[Operation],
     kernels: Sequence[Kernel],
     outside: Iterable[str] = (),
-) -> Program:
-    """The program of a graph of concrete shapes whose operations are executed in this order.
+) -> Timeline:
+    """The timeline of a graph of concrete shapes whose operations are executed in this order;
+    kernels[i] is the kernel of operations[i].
 
     `outside` names the tensors whose bytes are not in M. Raises Undetermined where a shape is
-    not concrete.
+    not concrete, UnsupportedModel where Sardonyx has no type for a tensor.
     """
     done = steps(operations, kernels)
     initial = tuple(dict.fromkeys((*graph.inputs, *graph.overridable, *graph.initializers)))
     written = chain.from_iterable(s.writes for s in done)
-    sizes = {name: byte_size(name, graph.types[name]) for name in (*initial, *written)}
+    sizes = {name: byte_size(name, graph.types.get(name)) for name in (*initial, *written)}
     final = tuple(dict.fromkeys(name for name in graph.outputs if name in sizes))
-    return Program(done, sizes, initial, final, frozenset(outside))
+    return Timeline(done, sizes, initial, final, frozenset(outside))
 
 
 def steps(operations: Sequence[Operation], kernels: Sequence[Kernel]) -> tuple[Step, ...]:
     """One step per operation; kernels[i] is the kernel of operations[i]."""
-    return tuple(_step(op, kernel) for op, kernel in zip(operations, kernels, strict=True))
+    return tuple(
+        step_of(kernel, op.inputs, tuple(filter(None, op.outputs)), reads(op))
+        for op, kernel in zip(operations, kernels, strict=True)
+    )
 
 
-def byte_size(name: str, tensor: TensorType) -> int:
-    """The bytes of a tensor; Undetermined if its shape is not concrete."""
-    count = None if tensor.shape is None else product(tensor.shape)
-    if not isinstance(count, int):
-        raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
-    return count * tensor.dtype.size
-
-
-def _step(op: Operation, kernel: Kernel) -> Step:
-    read = tuple(dict.fromkeys(reads(op)))
-    written = tuple(filter(None, op.outputs))
-    if len(written) != len(kernel.outputs) or len(op.inputs) < len(kernel.inputs):
-        raise InternalError(f"{op}: the kernel has other inputs or outputs than the operation")
-    positions = {x: [i for i, name in enumerate(op.inputs) if name == x] for x in read}
+def step_of(
+    kernel: Kernel,
+    inputs: Sequence[str | None],
+    outputs: Sequence[str],
+    captured: Iterable[str] = (),
+) -> Step:
+    """The step of one kernel applied to tensors: `inputs` and `outputs` as the kernel's own ("" or
+    None where an optional input is absent); `captured` are further tensors that it reads."""
+    if len(outputs) != len(kernel.outputs) or len(inputs) < len(kernel.inputs):
+        raise InternalError(f"{kernel.name} does not take {list(inputs)} to {list(outputs)}")
+    given = tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
+    positions = {x: [i for i, name in enumerate(inputs) if name == x] for x in given}
     legal = in_place(kernel)
     return Step(
-        read,
-        written,
+        given,
+        tuple(outputs),
         tuple(_bytes(b) for b in kernel.temporaries),
-        tuple((written[o], op.inputs[i]) for o, i in kernel.views),
+        tuple((outputs[o], inputs[i] or "") for o, i in kernel.views),
         tuple(
             (y, x)
-            for o, y in enumerate(written)
+            for o, y in enumerate(outputs)
             for x, at in positions.items()
             if at and all((o, i) in legal for i in at)
         ),
     )
+
+
+def byte_size(name: str, tensor: TensorType | None) -> int:
+    """The bytes of a tensor. Raises Undetermined if its shape is not concrete, UnsupportedModel
+    if it has no type."""
+    if tensor is None:
+        raise UnsupportedModel(f"the tensor '{name}' has a type that Sardonyx does not have")
+    count = None if tensor.shape is None else product(tensor.shape)
+    if not isinstance(count, int):
+        raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
+    return count * tensor.dtype.size
 
 
 def _bytes(buffer: Buffer) -> int:
