@@ -11,16 +11,8 @@ from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift
 from sardonyx.ops.registry import operator
-from sardonyx.ops.window import (
-    agree,
-    ceil_div,
-    conjunction,
-    numbers,
-    per_axis,
-    split_padding,
-    window,
-    within,
-)
+from sardonyx.ops.sizes import agree, ceil_div, numbers
+from sardonyx.ops.window import conjunction, per_axis, split_padding, window, within
 
 BLOCK = 16
 

@@ -11,6 +11,7 @@ from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, lift
 from sardonyx.ops.common import compute_type
+from sardonyx.ops.index import flat_index, unflatten
 from sardonyx.ops.registry import operator
 from sardonyx.ops.window import per_axis, window
 from sardonyx.types import DType
@@ -147,20 +148,3 @@ def global_shape(x: Tensor) -> tuple[Dim, ...]:
     if x.rank < 3:
         raise InvalidModel(f"a pool needs spatial axes, found the rank {x.rank}")
     return (*x.shape[:2], *[1] * (x.rank - 2))
-
-
-def flat_index(index: Sequence[Expr], shape: Sequence[Dim]) -> Expr:
-    """The row-major position of an index."""
-    flat = lift(0)
-    for i, n in zip(index, shape, strict=True):
-        flat = flat * n + i
-    return flat
-
-
-def unflatten(flat: Expr, shape: Sequence[Dim]) -> list[Expr]:
-    """The index at a row-major position; the first entry is not reduced."""
-    index: list[Expr] = []
-    for n in reversed(shape[1:]):
-        index.insert(0, flat % n)
-        flat = flat // n
-    return [flat, *index]

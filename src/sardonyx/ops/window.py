@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import Dim, extreme, floordiv
-from sardonyx.errors import InvalidModel, Undetermined
-from sardonyx.kernel.expr import Expr, Operand, alu, lift
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.expr import Expr, alu
+from sardonyx.ops.sizes import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,33 +129,3 @@ def _places(n: Dim, reach: int, stride: int, begin: Dim, end: Dim, ceil: bool) -
     if isinstance(places, int) and places < 0:
         raise InvalidModel(f"a window of {reach} is larger than its input of {n} with its padding")
     return places
-
-
-def ceil_div(a: Dim, b: int) -> Dim:
-    """The least integer that is at least a / b."""
-    return floordiv(a + (b - 1), b)
-
-
-def numbers(dims: Sequence[Dim], what: str) -> tuple[int, ...]:
-    """Dims that must be numbers here; Undetermined where they are not yet."""
-    found = tuple(d for d in dims if isinstance(d, int))
-    if len(found) != len(dims):
-        raise Undetermined(f"{what} {tuple(map(str, dims))} must be known")
-    return found
-
-
-def agree(a: Dim, b: Dim, what: str) -> None:
-    """Refuses sizes that differ; Undetermined where symbolic dims leave it open."""
-    if a == b:
-        return
-    if isinstance(a - b, int):
-        raise InvalidModel(f"{what}: {a} and {b} differ")
-    raise Undetermined(f"{what}: whether {a} and {b} are equal depends on symbolic dims")
-
-
-def index_sum(base: Operand, *terms: Operand) -> Expr:
-    """base + terms, as an index."""
-    total = lift(base)
-    for x in terms:
-        total = total + x
-    return total

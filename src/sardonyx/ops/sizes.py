@@ -1,0 +1,46 @@
+"""Arithmetic and rules on sizes, which are ints or symbolic dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx.dims import Dim, at_least, extreme, floordiv
+from sardonyx.errors import InvalidModel, Undetermined
+
+
+def ceil_div(a: Dim, b: int) -> Dim:
+    """The least integer that is at least a / b."""
+    return floordiv(a + (b - 1), b)
+
+
+def clamp(v: Dim, low: Dim, high: Dim) -> Dim:
+    """v, or the bound that it passes."""
+    return extreme("min", extreme("max", v, low), high)
+
+
+def numbers(dims: Sequence[Dim], what: str) -> tuple[int, ...]:
+    """Dims that must be numbers here; Undetermined where they are not yet."""
+    found = tuple(d for d in dims if isinstance(d, int))
+    if len(found) != len(dims):
+        raise Undetermined(f"{what} ({', '.join(map(str, dims))}) must be known")
+    return found
+
+
+def agree(a: Dim, b: Dim, what: str) -> None:
+    """Refuses sizes that differ; Undetermined where symbolic dims leave it open."""
+    if a == b:
+        return
+    if isinstance(a - b, int):
+        raise InvalidModel(f"{what}: {a} and {b} differ")
+    raise Undetermined(f"{what}: whether {a} and {b} are equal depends on symbolic dims")
+
+
+def is_negative(d: Dim) -> bool:
+    """Whether d < 0; Undetermined where symbolic dims leave it open."""
+    if isinstance(d, int):
+        return d < 0
+    if at_least(d, 0):
+        return False
+    if at_least(-d, 1):
+        return True
+    raise Undetermined(f"whether {d} is negative depends on symbolic dims")
