@@ -54,7 +54,8 @@ class Graph:
     overridable: initializers that are also graph inputs (IR version >= 4) and may be fed.
     initializers: name -> value. types: name -> type, for every tensor. declared: the types the
     model itself states. values: what is known of small integer tensors (arrays of Dims), found
-    when shapes were propagated.
+    when shapes were propagated. unnamed: the symbolic dims that stand for a size which the model
+    leaves out. A tensor whose type Sardonyx cannot express (strings, sequences) has no type here.
     """
 
     name: str
@@ -68,13 +69,15 @@ class Graph:
     values: Mapping[str, Array]
     opsets: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The symbolic dims of the inputs, in order of appearance."""
         found: dict[str, None] = {}
         for name in (*self.inputs, *self.overridable):
-            for dim in self.types[name].shape or ():
+            known = self.types.get(name)
+            for dim in (known and known.shape) or ():
                 found.update(dict.fromkeys(sorted(symbols(dim))))
         return tuple(found)
 

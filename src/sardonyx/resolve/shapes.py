@@ -1,0 +1,215 @@
+"""Types and shapes: ONNX's own inference, strict, with data propagation and type checks.
+
+It runs on a copy without large tensors: those become inputs, which leaves their types. A node whose
+operator version is not the one that the model imports (a body of another operator set) is wrapped
+in a function that imports its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+import onnx.shape_inference
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+
+from sardonyx.dims import Dim, symbol
+from sardonyx.errors import InvalidModel
+from sardonyx.model.limits import Limits
+from sardonyx.model.load import canonical, serialized, subgraphs
+from sardonyx.resolve.functions import Inliner
+from sardonyx.resolve.operators import lookup
+from sardonyx.resolve.rename import Names
+from sardonyx.resolve.weights import is_light
+from sardonyx.types import TensorType, by_onnx
+
+VERSIONED = "sardonyx.versioned"
+
+
+def name_dims(graph: GraphProto, params: Names) -> frozenset[str]:
+    """Gives each nameless unknown dim of the main inputs a symbol of its own; their names."""
+    made = set()
+    for info in graph.input:
+        if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                if is_unknown(dim):
+                    dim.dim_param = params.fresh(f"{info.name}_{axis}")
+                    made.add(dim.dim_param)
+    return frozenset(made)
+
+
+def is_unknown(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether a dim says nothing; -1 is an old way to say nothing."""
+    return not dim.dim_param and (not dim.HasField("dim_value") or dim.dim_value == -1)
+
+
+def dim_params(model: ModelProto) -> Names:
+    """The names of the symbolic dims that the main graph states."""
+    graph = model.graph
+    infos = (*graph.input, *graph.output, *graph.value_info)
+    tensors = [v.type.tensor_type for v in infos if v.type.HasField("tensor_type")]
+    return Names({d.dim_param for t in tensors for d in t.shape.dim if d.dim_param})
+
+
+def infer(model: ModelProto, inliner: Inliner) -> GraphProto:
+    """The inlined main graph as ONNX's inference types it; InvalidModel names the node."""
+    light = ModelProto()
+    light.CopyFrom(model)
+    del light.functions[:]
+    del light.metadata_props[:]
+    _strip(light.graph)
+    _wrap_versions(light, inliner)
+    for node, note in _noted(light.graph, inliner):
+        node.name = note
+    try:
+        data = onnx.shape_inference.infer_shapes(serialized(light), True, True, True)
+    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+        raise InvalidModel(f"types and shapes do not agree: {_clean(str(error))}") from None
+    found = data if isinstance(data, ModelProto) else ModelProto.FromString(data)
+    return found.graph
+
+
+def _noted(graph: GraphProto, inliner: Inliner) -> Iterator[tuple[NodeProto, str]]:
+    for node in graph.node:
+        note = inliner.note(node)
+        yield node, note.name or "#" + ".".join(map(str, note.path))
+        for _, _, inner in subgraphs([node]):
+            yield from _noted(inner, inliner)
+
+
+def _clean(text: str) -> str:
+    for word in ("[ShapeInferenceError]", "[TypeInferenceError]", "Inference error(s):"):
+        text = text.replace(word, "")
+    return " ".join(text.split())
+
+
+def _strip(main: GraphProto) -> None:
+    """Turns large initializers and constants into inputs of the main graph."""
+    stated = {v.name for v in main.input}
+    hoisted: dict[str, bytes] = {}
+    work = [main]
+    while work:
+        graph = work.pop()
+        kept = [
+            t
+            for t in graph.initializer
+            if not (is_light(t) and _hoist(main, t, t.name, hoisted, stated))
+        ]
+        if len(kept) != len(graph.initializer):
+            _replace(graph.initializer, kept)
+        nodes = []
+        for node in graph.node:
+            constant = node.op_type == "Constant" and canonical(node.domain) == ""
+            tensors = [a.t for a in node.attribute if a.HasField("t")] if constant else []
+            light = [t for t in tensors if is_light(t)]
+            if not (
+                light and node.output and _hoist(main, light[0], node.output[0], hoisted, stated)
+            ):
+                nodes.append(node)
+        if len(nodes) != len(graph.node):
+            _replace(graph.node, nodes)
+        work += [inner for _, _, inner in subgraphs(graph.node)]
+
+
+def _replace(field: object, kept: list[NodeProto] | list[TensorProto]) -> None:
+    del field[:]  # type: ignore[attr-defined]
+    field.extend(kept)  # type: ignore[attr-defined]
+
+
+def _hoist(
+    main: GraphProto, tensor: TensorProto, name: str, hoisted: dict[str, bytes], stated: set[str]
+) -> bool:
+    """Makes a tensor an input of the main graph; where another type has that name already, gives
+    the tensor zeros instead, and False."""
+    made = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+    text = made.SerializeToString(deterministic=True)
+    if hoisted.setdefault(name, text) != text:
+        _zeros(tensor)
+        return False
+    if name not in stated:
+        stated.add(name)
+        main.input.add(name=name, type=made)
+    return True
+
+
+def _zeros(tensor: TensorProto) -> None:
+    count = 1
+    for d in tensor.dims:
+        count *= d
+    if tensor.data_type == TensorProto.STRING:
+        tensor.string_data.extend([b""] * count)
+    else:
+        bits = 8 * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        tensor.raw_data = bytes((count * bits + 7) // 8)
+
+
+def _wrap_versions(model: ModelProto, inliner: Inliner) -> None:
+    """Wraps each node of another operator version than the model's in a function of its own."""
+    imported = {canonical(o.domain): o.version for o in model.opset_import}
+    work = [model.graph]
+    while work:
+        graph = work.pop()
+        for node in graph.node:
+            inner = [g for _, _, g in subgraphs([node])]
+            work += inner
+            note = inliner.note(node)
+            schema = note.schema
+            if schema is None:
+                continue
+            own = lookup(schema.domain, schema.name, imported.get(schema.domain, 0))
+            if schema.domain not in imported:
+                imported[schema.domain] = note.opsets[schema.domain]
+                model.opset_import.add(domain=schema.domain, version=note.opsets[schema.domain])
+            elif (own is None or own.since_version != schema.since_version) and not inner:
+                _wrap(model, node, note.opsets)
+    if model.functions:
+        model.ir_version = max(model.ir_version, 8)
+        model.opset_import.add(domain=VERSIONED, version=1)
+
+
+def _wrap(model: ModelProto, node: NodeProto, opsets: Mapping[str, int]) -> None:
+    name = f"node{node.doc_string}"
+    function = model.functions.add(name=name, domain=VERSIONED)
+    body = function.node.add()
+    body.CopyFrom(node)
+    body.name = node.op_type
+    body.input[:] = [f"i{i}" if given else "" for i, given in enumerate(node.input)]
+    body.output[:] = [f"o{i}" if given else "" for i, given in enumerate(node.output)]
+    function.input.extend(f"i{i}" for i in range(len(node.input)))
+    function.output.extend(f"o{i}" for i, given in enumerate(node.output) if given)
+    for domain, version in opsets.items():
+        function.opset_import.add(domain=domain, version=version)
+    node.domain, node.op_type, node.overload = VERSIONED, name, ""
+    del node.attribute[:]
+    node.output[:] = [given for given in node.output if given]
+
+
+def tensor_type(
+    proto: TypeProto, name: str, params: Names, limits: Limits, unnamed: set[str]
+) -> TensorType | None:
+    """A TypeProto as a TensorType, None for what Sardonyx cannot express; unknown dims become new
+    symbols, added to `unnamed`."""
+    if not proto.HasField("tensor_type"):
+        return None
+    dtype = by_onnx(proto.tensor_type.elem_type)
+    if dtype is None:
+        return None
+    if not proto.tensor_type.HasField("shape"):
+        return TensorType(dtype, None)
+    size = dtype.size
+    shape: list[Dim] = []
+    for axis, dim in enumerate(proto.tensor_type.shape.dim):
+        if is_unknown(dim):
+            fresh = params.fresh(f"{name}_{axis}")
+            unnamed.add(fresh)
+            shape.append(symbol(fresh))
+        elif dim.HasField("dim_value"):
+            if dim.dim_value < 0:
+                raise InvalidModel(f"tensor {name!r} has the dim {dim.dim_value}")
+            size *= dim.dim_value
+            shape.append(dim.dim_value)
+        else:
+            shape.append(symbol(dim.dim_param))
+    limits.check("rank", len(shape), f"the rank of tensor {name!r}")
+    limits.check("tensor_bytes", size, f"the size of tensor {name!r} in bytes")
+    return TensorType(dtype, tuple(shape))
