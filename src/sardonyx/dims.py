@@ -13,7 +13,7 @@ Anything else that hashes by identity may serve as an atom (the verifier uses ke
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from math import gcd
 from typing import TypeAlias, Union
@@ -75,20 +75,28 @@ class Poly:
         return frozenset(a for mono, _ in self.terms for a in mono)
 
     def __add__(self, other: Dim) -> Dim:
+        if not isinstance(other, int | Poly):
+            return NotImplemented
         return _combine(self, other, 1)
 
     __radd__ = __add__
 
     def __sub__(self, other: Dim) -> Dim:
+        if not isinstance(other, int | Poly):
+            return NotImplemented
         return _combine(self, other, -1)
 
     def __rsub__(self, other: int) -> Dim:
+        if not isinstance(other, int | Poly):
+            return NotImplemented
         return _combine(other, self, -1)
 
     def __neg__(self) -> Dim:
         return self * -1
 
     def __mul__(self, other: Dim) -> Dim:
+        if not isinstance(other, int | Poly):
+            return NotImplemented
         out: dict[Monomial, int] = {}
         for m1, c1 in _terms(self).items():
             for m2, c2 in _terms(other).items():
@@ -99,10 +107,10 @@ class Poly:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
-        return floordiv(self, other)
+        return floordiv(self, other) if isinstance(other, int | Poly) else NotImplemented
 
     def __rfloordiv__(self, other: int) -> Dim:
-        return floordiv(other, self)
+        return floordiv(other, self) if isinstance(other, int) else NotImplemented
 
     def __str__(self) -> str:
         return str_dim(self)
@@ -241,6 +249,7 @@ def at_least(d: Dim, bound: int) -> bool:
     return nonnegative(d - bound)
 
 
+STEPS = 600  # of one proof: what takes more counts as unproven
 Bounds: TypeAlias = Callable[[Hashable], tuple["Dim | None", "Dim | None"]]
 Cases: TypeAlias = Callable[[Hashable], "tuple[Case, ...]"]
 Case: TypeAlias = tuple["Dim", tuple["Dim", ...]]
@@ -274,11 +283,12 @@ def nonnegative(
 class _Proof:
     bounds: Bounds
     cases: Cases
+    steps: Iterator[int] = field(default_factory=lambda: iter(range(STEPS)))
 
     def holds(self, d: Dim, facts: tuple[Dim, ...], effort: int) -> bool:
         if self.evident(d):
             return True
-        if effort <= 0:
+        if effort <= 0 or next(self.steps, None) is None:
             return False
         for a in _atoms(d):
             cases = _extreme_cases(a) or self.cases(a)
