@@ -8,14 +8,16 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.errors import InvalidModel, Undetermined, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, Operand, alu
+from sardonyx.kernel.expr import Expr, Operand, alu, lift
 from sardonyx.types import DType
 
 
 def normalize_axis(axis: int, rank: int) -> int:
     """An axis of a tensor of that rank, counted from its end if negative; checked."""
     if not -rank <= axis < rank:
-        raise InvalidModel(f"axis {axis} is not in [{-rank}, {rank - 1}] for a tensor of rank {rank}")
+        raise InvalidModel(
+            f"axis {axis} is not in [{-rank}, {rank - 1}] for a tensor of rank {rank}"
+        )
     return axis % rank
 
 
@@ -56,9 +58,7 @@ def elementwise(
 ) -> Tensor:
     """The tensor of fn(x, ...) over broadcast operands, of the first operand's type or `dtype`."""
     shape = broadcast_shapes(*(x.shape for x in xs))
-    return k.compute(
-        shape, lambda *i: fn(*(x.broadcast(i) for x in xs)), dtype or xs[0].dtype
-    )
+    return k.compute(shape, lambda *i: fn(*(x.broadcast(i) for x in xs)), dtype or xs[0].dtype)
 
 
 def compute_type(dtype: DType) -> DType:
@@ -84,14 +84,50 @@ def minimum(a: Operand, b: Operand) -> Expr:
     return alu("min", a, b)
 
 
-def unary(op: str) -> Callable[[Operand], Expr]:
-    """The alu operation of one operand called `op`, as a function."""
-    return lambda x: alu(op, x)
+def same_dim(a: Dim, b: Dim, what: str) -> Dim:
+    """The dim that two operands must share."""
+    if a == b:
+        return a
+    if isinstance(a - b, int):
+        raise InvalidModel(f"{what}: {a} is not {b}")
+    raise Undetermined(f"{what}: whether {a} is {b} depends on symbolic dims")
 
 
-def replaced(index: Sequence[Axis], axes: Sequence[int], by: Sequence[Operand]) -> list[Operand]:
-    """The index with its positions `axes` replaced by other expressions, pairwise."""
-    out: list[Operand] = list(index)
+def reduced_shape(x: Tensor, axes: Sequence[int], keepdims: bool = True) -> tuple[Dim, ...]:
+    """The shape of x with `axes` of extent 1, or without them."""
+    kept = [1 if d in axes else extent for d, extent in enumerate(x.shape)]
+    return tuple(e for d, e in enumerate(kept) if keepdims or d not in axes)
+
+
+def kept_index(index: Sequence[Operand], axes: Sequence[int], rank: int) -> tuple[Operand, ...]:
+    """The index with 0 at `axes`, from an index of all `rank` dims or of the others alone."""
+    if len(index) == rank:
+        return tuple(0 if d in axes else i for d, i in enumerate(index))
+    others = iter(index)
+    return tuple(0 if d in axes else next(others) for d in range(rank))
+
+
+def fold_along(
+    k: Builder,
+    kind: str,
+    x: Tensor,
+    axes: Sequence[int],
+    index: Sequence[Operand],
+    term: Callable[[Expr], Operand] = lambda e: e,
+) -> Expr:
+    """The fold of term(element) over `axes` of x, in ascending order; the index as `kept_index`
+    takes it. Over no axes it is the term itself."""
+    axes = sorted(axes)
+    at = kept_index(index, axes, x.rank)
+    if not axes:
+        return lift(term(x[at]), x.dtype)
+    extents = [x.shape[a] for a in axes]
+    return k.fold(kind, extents, lambda *r: term(x[tuple(replaced(at, axes, r))]))
+
+
+def replaced(index: Sequence[Operand], axes: Sequence[int], by: Sequence[Operand]) -> list[Operand]:
+    """The index with its positions `axes` replaced, pairwise."""
+    out = list(index)
     for axis, e in zip(axes, by, strict=True):
         out[axis] = e
     return out
