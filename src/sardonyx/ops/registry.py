@@ -18,6 +18,8 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from sardonyx.errors import InternalError, InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.ir import Kernel
@@ -25,8 +27,8 @@ from sardonyx.kernel.ir import Kernel
 Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Definition: TypeAlias = Callable[..., Any]
 FAMILIES = (
-    "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm", "pool",
-    "reduce", "resize", "shape",
+    "activation", "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm",
+    "pool", "reduce", "resize", "shape", "softmax",
 )  # fmt: skip
 
 
@@ -90,15 +92,18 @@ def lower(
 ) -> Kernel:
     """The kernel of one operation. used[i] says whether output i is wanted.
 
+    `consumed_inputs` (before opset 6) is a hint about memory, and ignored: the plan knows better.
+
     Raises Undetermined where a shape or value must be known first, InvalidModel where the
     operands or attributes break a rule of the operator.
     """
     k = Builder(op.since, outputs=len(used), output_used=tuple(used))
     arguments = _arguments(op, inputs)
+    attributes = {a: v for a, v in attributes.items() if a != "consumed_inputs"}
     unknown = sorted(set(attributes) - _keywords(op.define))
     if unknown:
         raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
-    found = op.define(k, *arguments, **attributes)
+    found = op.define(k, *arguments, **{**_float_defaults(op.define), **attributes})
     results = (found if isinstance(found, tuple) else (found,))[: len(used)]
     wanted: list[Tensor] = []
     for result, use in zip(results, used, strict=False):
@@ -128,6 +133,13 @@ def _arguments(op: Operator, inputs: Sequence[Tensor | None]) -> list[Any]:
 def _positional(define: Definition) -> tuple[Parameter, ...]:
     kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
     return tuple(p for p in signature(define).parameters.values() if p.kind in kinds)[1:]
+
+
+@cache
+def _float_defaults(define: Definition) -> dict[str, float]:
+    """The defaults of float attributes as ONNX keeps them: rounded to float32."""
+    keywords = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return {p.name: float(np.float32(p.default)) for p in keywords if isinstance(p.default, float)}
 
 
 @cache
