@@ -103,6 +103,14 @@ SX_FN uint64_t sx_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 SX_FN uint64_t sx_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
+SX_FN int sx_lt_i64(int64_t a, int64_t b) { return a < b; }
+
+SX_FN int sx_le_i64(int64_t a, int64_t b) { return a <= b; }
+
+SX_FN int sx_lt_u64(uint64_t a, uint64_t b) { return a < b; }
+
+SX_FN int sx_le_u64(uint64_t a, uint64_t b) { return a <= b; }
+
 /* Division by zero gives 0 and the dividend as remainder; INT_MIN / -1 wraps, with remainder 0. */
 SX_FN int64_t sx_neg_i64(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
 

@@ -105,10 +105,9 @@ def c_type(dtype: DType) -> str:
     return "_Bool" if dtype is t.bool_ else dtype.c
 
 
-def spell(
-    op: str, dtype: DType, a: str, b: str = "", c: str = "", *, shift: int | None = None
-) -> str:
+def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> str:
     """`op` on operands of `dtype`; `shift` is the value of a constant second operand."""
+    a, b, c = (*operands, "", "")[:3]
     template = SPELLING[op][dtype.kind]
     if op in _CONSTANT_SHIFT and shift is not None and 0 <= shift < dtype.bits:
         template = _CONSTANT_SHIFT[op]

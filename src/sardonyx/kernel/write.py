@@ -205,9 +205,8 @@ class Expression:
     def _alu(self, e: Alu, args: Sequence[str]) -> str:
         if e.op in _PLAIN and is_plain(e):
             return f"({args[0]} {_PLAIN[e.op]} {args[1]})"
-        decided = _decided(e)
-        if decided is not None:
-            return f"((void){args[0]}, (void){args[1]}, {int(decided)})"
+        if _is_decided(e):
+            return f"sx_{e.op}_{e.args[0].dtype.kind}64({args[0]}, {args[1]})"
         last = e.args[-1]
         shift = int(last.value) if isinstance(last, Const) else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
@@ -296,17 +295,12 @@ def _in_sixteens(
     return [f"int64_t {base} = 0;", *whole, *rest]
 
 
-def _decided(e: Alu) -> bool | None:
-    """The value of a comparison of integers that a constant at the end of its type decides."""
+def _is_decided(e: Alu) -> bool:
+    """Whether a constant at the end of its type decides a comparison: compilers warn of these."""
     if e.op not in ("lt", "le") or not e.args[0].dtype.is_integer:
-        return None
-    a, b = (x.value if isinstance(x, Const) else None for x in e.args)
-    least, greatest = e.args[0].dtype.min, e.args[0].dtype.max
-    if e.op == "lt" and (b == least or a == greatest):
         return False
-    if e.op == "le" and (a == least or b == greatest):
-        return True
-    return None
+    ends = (e.args[0].dtype.min, e.args[0].dtype.max)
+    return any(isinstance(x, Const) and x.value in ends for x in e.args)
 
 
 def _step(e: Fold, name: str, terms: Sequence[str]) -> str:

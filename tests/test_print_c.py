@@ -1,0 +1,237 @@
+"""The printed C computes what the interpreter computes, bit for bit."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernels import STRICT, Case, call, check, compile_all, edges, elementwise
+
+from sardonyx import types as t
+from sardonyx.dims import symbol
+from sardonyx.errors import RunError
+from sardonyx.kernel import interpret
+from sardonyx.kernel.alu import ALU
+from sardonyx.kernel.build import Builder, operand
+from sardonyx.kernel.expr import Alu, Expr, Fold, alu, cast, const, lift, where
+from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.print_c import SPELLING, prelude, print_c
+from sardonyx.types import DTYPES, Array, DType
+
+BUILDS = [
+    (compiler, flags)
+    for compiler in ("gcc", "clang")
+    for flags in (("-O0",), ("-O3", "-march=native"), ("-O2", "-fno-math-errno", "-DSX_UNFUSED"))
+]
+SANITIZED = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+COMPUTED = tuple(d for d in DTYPES if d.compute == d.name)
+FOLDS = {
+    "dot": "fiu", "sum": "fiu", "prod": "fiu", "min": "fiub", "max": "fiub", "and": "b", "or": "b",
+}  # fmt: skip
+
+
+def alu_cases() -> list[Case]:
+    """Every operation on every dtype, at all pairs of edge values, and with constant operands."""
+    cases: list[Case] = []
+    for (op, (arity, kinds, result)), dtype in itertools.product(ALU.items(), COMPUTED):
+        if dtype.kind not in kinds or (result == "bits" and dtype.bits < 32):
+            continue
+        values = edges(dtype)[:: 3 if arity == 3 else 1]
+        grid = [np.ascontiguousarray(g.reshape(-1)) for g in np.meshgrid(*[values] * arity)]
+        cases.append((elementwise(f"{op}_{dtype}", grid, functools.partial(alu, op)), grid))
+        if arity == 2 and dtype in (t.int8, t.uint32, t.int64):
+            cases += [_with_constant(op, dtype, c) for c in (0, 3, dtype.max, dtype.min)]
+    return cases
+
+
+def _with_constant(op: str, dtype: DType, c: int) -> Case:
+    def element(x: Expr) -> Expr:
+        return Alu(op, (x, const(c, dtype)), alu(op, x, x).dtype)
+
+    return elementwise(f"{op}_{dtype}_{c}", [edges(dtype)], element), [edges(dtype)]
+
+
+def cast_cases() -> list[Case]:
+    """Every pair of dtypes."""
+    return [
+        (elementwise(f"{a}_to_{b}", [edges(a)], functools.partial(cast, dtype=b)), [edges(a)])
+        for a, b in itertools.product(DTYPES, DTYPES)
+    ]
+
+
+def fold_cases() -> list[Case]:
+    """Every fold on every dtype over several extents, contiguous, strided, with absent terms."""
+    rng = np.random.default_rng(1)
+    cases: list[Case] = []
+    for (kind, kinds), dtype in itertools.product(FOLDS.items(), COMPUTED):
+        if dtype.kind in kinds:
+            x = _values(rng, dtype)
+            for extents in ((5, 37), (37, 5), (5, 32), (3, 0)):
+                cases.append((_folded(kind, x, extents), [x]))
+            cases.append((_partly_folded(kind, x), [x]))
+    return cases
+
+
+def _values(rng: np.random.Generator, dtype: DType) -> Array:
+    if not dtype.is_float:
+        return rng.choice(edges(dtype), (3, 37, 37))
+    x = rng.normal(size=(3, 37, 37)).astype(dtype.numpy)
+    x[1] *= -0.0
+    x[2, 0, 0] = np.nan
+    return x
+
+
+def _folded(kind: str, x: Array, extents: tuple[int, int]) -> Kernel:
+    k = Builder(1)
+    a = operand("a", t.by_numpy(x.dtype) or t.bool_, x.shape)
+
+    def term(i: Expr, r: Expr, s: Expr) -> Expr | tuple[Expr, Expr]:
+        return (a[i, r, s], a[i, s, r]) if kind == "dot" else a[i, r, s]
+
+    y = k.compute((3,), lambda i: k.fold(kind, extents, lambda r, s: term(i, r, s)))
+    return k.kernel(f"{kind}_{a.dtype}_{extents}", [a], [y])
+
+
+def _partly_folded(kind: str, x: Array) -> Kernel:
+    k = Builder(1)
+    a = operand("a", t.by_numpy(x.dtype) or t.bool_, x.shape)
+
+    def element(i: Expr, j: Expr) -> Expr:
+        def term(r: Expr) -> Expr | tuple[Expr, Expr]:
+            return (a[i, r, r], a[i, r, j]) if kind == "dot" else a[i, r, j]
+
+        return k.fold(kind, (37,), term, lambda r: ((r + j) % 3).ne(2))
+
+    return k.kernel(f"{kind}_{a.dtype}_partly", [a], [k.compute((3, 19), element)])
+
+
+def structure_cases() -> list[Case]:
+    """Kernels whose loads, branches, hoisting and statements are easy to get wrong."""
+    x = np.arange(50, dtype=np.float32) / 7
+    return [
+        (protected(), [x]),
+        (window(), [np.random.default_rng(2).normal(size=(2, 32, 9, 9)).astype(np.float16)]),
+        (scan(), [np.arange(-25, 25, dtype=np.int32)]),
+        (softmax(), [np.random.default_rng(3).normal(size=(4, 3, 50)).astype(np.float32)]),
+        (gather(), [np.arange(-20, 20, dtype=np.int64) % 50 - 25, x]),
+        (moves(), [np.array([0x7FC12345, 0xFFC00001, 0x7F800001, 5], np.uint32).view(np.float32)]),
+    ]
+
+
+def protected() -> Kernel:
+    """Loads that only the condition makes valid, shared by branches and below folds."""
+    k = Builder(1)
+    x = operand("x", t.float32, (50,))
+
+    def element(a: Expr) -> Expr:
+        v = x[a - 1]
+        inner = k.sum((20,), lambda r: where(a > r + 3, x[a - r - 4], 1) * v)
+        return where(a > 0, v * v + v + inner, where(a < 1, 7, v)) + where(a > 0, v, -1)
+
+    y = k.compute((50,), element)
+    return k.kernel("protected", [x], [y])
+
+
+def window() -> Kernel:
+    """A padded window of a storage type, with a default and a product of sums."""
+    k = Builder(1)
+    x = operand("x", t.float16, (2, 32, 9, 9))
+    w = k.constant(np.linspace(-1, 1, 32 * 9, dtype=np.float32).reshape(32, 3, 3))
+
+    def element(n: Expr, h: Expr, v: Expr) -> Expr:
+        def term(b: Expr, i: Expr, j: Expr, c: Expr) -> tuple[Expr, Expr]:
+            at = n, b * 16 + c, h * 2 + i - 1, v * 2 + j - 1
+            return x.guard(at), w[b * 16 + c, i, j]
+
+        return k.dot((2, 3, 3, 16), term)
+
+    return k.kernel("window", [x], [k.compute((2, 5, 5), element, t.bfloat16)])
+
+
+def scan() -> Kernel:
+    """Statements: a running sum in a local variable, stores in a branch."""
+    k = Builder(1)
+    x, y = operand("x", t.int32, (50,)), k.tensor((50,), t.int32)
+    zero = k.compute((50,), lambda i: lift(0, t.int32), into=y)
+    total = k.local(lift(0, t.int32))
+    with k.loop(25) as i:
+        k.set(total, total + x[i * 2])
+        with k.when(total < -100):
+            k.store(zero, (i * 2 + 1,), total // 3)
+    return k.kernel("scan", [x], [y])
+
+
+def softmax() -> Kernel:
+    """Folds of folds, which belong outside the inner loop."""
+    k = Builder(1)
+    x = operand("x", t.float32, (4, 3, 50))
+
+    def element(i: Expr, j: Expr, q: Expr) -> Expr:
+        most = k.fold("max", (50,), lambda r: x[i, j, r])
+        return (x[i, j, q] - most) / k.sum((50,), lambda r: (x[i, j, r] - most) * x[i, 0, 0])
+
+    return k.kernel("softmax", [x], [k.compute((4, 3, 50), element)])
+
+
+def gather(size: int = 50) -> Kernel:
+    """A load that may trap, by an index that wraps."""
+    k = Builder(1)
+    i, x = operand("i", t.int64, (40,)), operand("x", t.float32, (50,))
+    y = k.compute((40,), lambda a: x.trap((where(i[a] < 0, i[a] + size, i[a]),)))
+    return k.kernel("gather", [i, x], [y])
+
+
+def moves() -> Kernel:
+    """Selections of stored bits, which keep NaN payloads."""
+    k = Builder(1)
+    x = operand("x", t.float32, (4,))
+    y = k.compute((9,), lambda i: where(i < 7, x.guard((i - 2,), float("nan")), x[i - 7]))
+    return k.kernel("moves", [x], [y])
+
+
+FAMILIES: dict[str, Callable[[], list[Case]]] = {
+    "alu": alu_cases,
+    "cast": cast_cases,
+    "fold": fold_cases,
+    "structure": structure_cases,
+}
+
+
+@functools.cache
+def texts(family: str) -> tuple[list[Case], list[str]]:
+    cases = FAMILIES[family]()
+    return cases, [print_c(kernel).named(f"k{i}") for i, (kernel, _) in enumerate(cases)]
+
+
+def test_the_tables_of_alu_have_the_same_keys() -> None:
+    assert SPELLING.keys() == ALU.keys() == interpret.MEANING.keys()
+
+
+@pytest.mark.parametrize("op", ALU)
+def test_each_kind_that_alu_allows_is_spelled(op: str) -> None:
+    assert set(SPELLING[op]) == set(ALU[op][1])
+
+
+@pytest.mark.parametrize(("compiler", "flags"), BUILDS, ids=lambda x: "".join(x))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_printed_c_equals_the_interpreter(
+    family: str, compiler: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    cases, functions = texts(family)
+    library = compile_all(functions, tmp_path, compiler, flags)
+    for i, case in enumerate(cases):
+        check(case, getattr(library, f"k{i}"), "-DSX_UNFUSED" not in flags)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_printed_c_has_no_undefined_behaviour(family: str, tmp_path: Path) -> None:
+    cases, functions = texts(family)
+    library = compile_all(functions, tmp_path, "gcc", SANITIZED)
+    for i, case in enumerate(cases):
+        check(case, getattr(library, f"k{i}"))
