@@ -21,6 +21,7 @@ __all__ = [
     "lower_bound",
     "padded",
     "plan",
+    "step_of",
     "steps",
-    "timeline",
+    "timeline_of",
 ]

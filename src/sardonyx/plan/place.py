@@ -20,7 +20,6 @@ from sardonyx.plan.timeline import Plan, Timeline, padded
 from sardonyx.types import Array
 
 LARGEST = 1 << 62  # bytes; offsets are computed in int64
-MANY = 1500  # blocks, above which fewer ways of packing are tried
 
 Lives: TypeAlias = Mapping[str, tuple[int, int]]
 Pairs: TypeAlias = Sequence[tuple[str, str]]
@@ -37,6 +36,10 @@ class Block:
     last: int
     names: list[str] = field(default_factory=list)
     scratch: Scratch | None = None
+
+
+Order: TypeAlias = Callable[[Block], tuple[int, ...]]
+Packing: TypeAlias = tuple[list[int], int]  # the offset of each block, and N
 
 
 @dataclass(slots=True, eq=False)
@@ -72,15 +75,16 @@ def _best(timeline: Timeline, no_reuse: bool) -> Plan:
     """The smallest plan of those tried; the first of equals."""
     bound = lower_bound(timeline)
     best: Plan | None = None
-    for reuse in (False,) if no_reuse else (True, False):
-        sharing, blocks = _blocks(timeline, aliasing=not no_reuse, overwriting=reuse)
+    for overwriting in (False,) if no_reuse else (True, False):
+        sharing, blocks = _blocks(timeline, not no_reuse, overwriting)
         if no_reuse:
             _spread(blocks, len(timeline.steps))
-        for offsets, size in _packings(blocks, bound):
-            if best is None or size < best.size:
-                best = _assemble(timeline, sharing, blocks, offsets, size, bound)
-            if best.size == bound:
-                return best
+        below = LARGEST + 1 if best is None else best.size
+        found = _packing(blocks, bound, below, _ORDERS[:1] if no_reuse else _ORDERS)
+        if found is not None:
+            best = _assemble(timeline, sharing, blocks, found, bound)
+        if best is not None and (best.size == bound or not sharing.in_place):
+            return best
     assert best is not None
     return best
 
@@ -96,10 +100,10 @@ def _assemble(
     timeline: Timeline,
     sharing: Sharing,
     blocks: Sequence[Block],
-    offsets: Sequence[int],
-    size: int,
+    packing: Packing,
     bound: int,
 ) -> Plan:
+    offsets, size = packing
     offset = {id(b): o for b, o in zip(blocks, offsets, strict=True)}
     place = {name: offset[id(b)] for name, b in sharing.block.items()}
     temporary = {b.scratch: offset[id(b)] for b in blocks}
@@ -169,7 +173,7 @@ def _join(into: Block, block: Block, sharing: Sharing) -> None:
         sharing.block[name] = into
 
 
-_ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
+_ORDERS: tuple[Order, ...] = (
     lambda b: (-b.size, b.first),
     lambda b: (-b.size * (b.last - b.first + 1), b.first),
     lambda b: (b.first - b.last, -b.size),
@@ -177,20 +181,25 @@ _ORDERS: tuple[Callable[[Block], tuple[int, ...]], ...] = (
 )
 
 
-def _packings(blocks: Sequence[Block], bound: int) -> list[tuple[list[int], int]]:
-    """(offsets, N) for each way of packing, up to the first that reaches the bound."""
-    found: list[tuple[list[int], int]] = []
-    for order in _ORDERS if len(blocks) <= MANY else _ORDERS[:2]:
+def _packing(
+    blocks: Sequence[Block], bound: int, below: int, orders: Sequence[Order]
+) -> Packing | None:
+    """The best packing found whose N is less than `below`; None if there is none."""
+    best: Packing | None = None
+    for order in orders:
         ranked = sorted(range(len(blocks)), key=lambda i: order(blocks[i]))
         for tight in (True, False):
-            found.append(_pack(blocks, ranked, tight))
-            if found[-1][1] == bound:
-                return found
-    return found
+            found = _pack(blocks, ranked, tight, below)
+            if found is not None:
+                best, below = found, found[1]
+            if below == bound:
+                return best
+    return best
 
 
-def _pack(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[list[int], int]:
-    """Places the blocks in this order, each in the tightest or in the lowest gap that takes it."""
+def _pack(blocks: Sequence[Block], order: Sequence[int], tight: bool, below: int) -> Packing | None:
+    """Places the blocks in this order, each in the tightest or in the lowest gap that takes it;
+    None as soon as N reaches `below`."""
     offsets = [0] * len(blocks)
     placed = np.empty((len(blocks), 4), np.int64)  # offset, end, first, last; by offset
     count = top = 0
@@ -201,11 +210,13 @@ def _pack(blocks: Sequence[Block], order: Sequence[int], tight: bool) -> tuple[l
         others = placed[:count]
         meets = others[(others[:, 2] <= block.last) & (others[:, 3] >= block.first)]
         offset = offsets[i] = _gap(meets, block.size, tight)
+        top = max(top, offset + block.size)
+        if top >= below:
+            return None
         at = int(np.searchsorted(others[:, 0], offset))
         placed[at + 1 : count + 1] = placed[at:count].copy()
         placed[at] = offset, offset + block.size, block.first, block.last
         count += 1
-        top = max(top, offset + block.size)
     return offsets, top
 
 
