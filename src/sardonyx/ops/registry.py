@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from inspect import Parameter, signature
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from sardonyx.kernel.ir import Kernel
 
 Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Definition: TypeAlias = Callable[..., Any]
+Defined = TypeVar("Defined", bound=Definition)
 FAMILIES = (
     "activation", "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm",
     "pool", "reduce", "resize", "shape", "softmax",
@@ -52,10 +53,10 @@ _REGISTRY: dict[tuple[str, str, int], Operator] = {}
 
 def operator(
     name: str, *since: int, domain: str = "", accuracy: Accuracy = "exact"
-) -> Callable[[Definition], Definition]:
+) -> Callable[[Defined], Defined]:
     """Registers a definition for the versions `since` of an operator."""
 
-    def register(define: Definition) -> Definition:
+    def register(define: Defined) -> Defined:
         for version in since:
             key = domain, name, version
             if key in _REGISTRY:
