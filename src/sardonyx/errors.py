@@ -43,7 +43,14 @@ class FeedError(SardonyxError):
 
 
 class Undetermined(SardonyxError):
-    """A size or a value is not known at this stage; concrete shapes or values would settle it."""
+    """A size or a value is not known at this stage; concrete shapes or values would settle it.
+
+    `tensor` names the operand whose value was asked for, where it was a value.
+    """
+
+    def __init__(self, message: str, tensor: str | None = None) -> None:
+        super().__init__(message)
+        self.tensor = tensor
 
 
 class RunError(SardonyxError):

@@ -46,7 +46,7 @@ class Operation:
         return f"{self.op_type} '{self.origin}'"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Graph:
     """G.
 

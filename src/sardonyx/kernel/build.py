@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Poly, product
+from sardonyx.dims import Dim, Poly, at_least, product
 from sardonyx.errors import InternalError, InvalidModel, Undetermined
 from sardonyx.kernel.expr import (
     Axis,
@@ -80,14 +80,18 @@ class Tensor:
 
     def reshaped(self, shape: Sequence[Dim]) -> Tensor:
         """The same bytes under another shape of as many elements."""
-        if product(tuple(shape)) != product(self.shape):
-            raise InvalidModel(f"{self.shape} has not as many elements as {tuple(shape)}")
+        have, want = product(self.shape), product(tuple(shape))
+        if have != want:
+            message = f"{self.shape} has not as many elements as {tuple(shape)}"
+            apart = at_least(have - want, 1) or at_least(want - have, 1)
+            raise InvalidModel(message) if apart else Undetermined(message)
         return Tensor(Buffer(self.buffer.name, self.dtype, tuple(shape), base=self.buffer))
 
     def known(self) -> list[Dim]:
         """The elements of a small integer tensor, row-major; Undetermined if not known yet."""
         if self.value is None:
-            raise Undetermined(f"the value of {self.buffer.name} is not known yet")
+            name = self.buffer.name
+            raise Undetermined(f"the value of {name} is not known yet", name)
         return [v if isinstance(v, Poly) else int(v) for v in self.value.reshape(-1).tolist()]
 
     def ints(self) -> list[int]:
@@ -95,13 +99,15 @@ class Tensor:
         found = self.known()
         numbers = [v for v in found if isinstance(v, int)]
         if len(numbers) != len(found):
-            raise Undetermined(f"the value of {self.buffer.name} depends on symbolic dims")
+            name = self.buffer.name
+            raise Undetermined(f"the value of {name} depends on symbolic dims", name)
         return numbers
 
     def floats(self) -> list[float]:
         """The elements of a small float tensor, row-major; Undetermined if not known yet."""
         if self.value is None:
-            raise Undetermined(f"the value of {self.buffer.name} is not known yet")
+            name = self.buffer.name
+            raise Undetermined(f"the value of {name} is not known yet", name)
         return [float(v) for v in self.value.reshape(-1)]
 
     def _load(self, index: tuple[Operand, ...], mode: Mode, default: Expr | None) -> Expr:
