@@ -31,9 +31,12 @@ def add(k: Builder, a: Tensor, b: Tensor) -> Tensor:
 
 
 def twist(k: Builder, a: Tensor, b: Tensor) -> Tensor:
-    """a reversed along its first axis, times b: not to be done in place over a."""
-    half = k.compute(a.shape, lambda i, *r: a[(a.shape[0] - 1 - i, *r)])
-    return k.compute(a.shape, lambda *i: half[i] * b[i])
+    """a reversed along its first axis, times b, element by element: not to be done over a."""
+    out = k.tensor(a.shape, a.dtype)
+    (n, m) = a.shape
+    with k.loop(n) as i, k.loop(m) as j:
+        k.store(out, (i, j), a[n - 1 - i, j] * b[i, j])
+    return out
 
 
 def relabel(k: Builder, x: Tensor) -> Tensor:

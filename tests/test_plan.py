@@ -103,7 +103,7 @@ def simulate(found: Plan, timeline: Timeline) -> list[str]:
 
 @given(timelines())
 @settings(deadline=None, max_examples=150)
-def test_a_plan_of_any_program_is_valid_and_works_on_real_bytes(timeline: Timeline) -> None:
+def test_a_plan_of_any_timeline_is_valid_and_works_on_real_bytes(timeline: Timeline) -> None:
     assert check_timeline(timeline) == []
     found = plan(timeline)
     assert check_plan(found, timeline) == []
@@ -238,7 +238,7 @@ def test_each_clause_of_the_definition_is_checked(change: dict[str, object], cla
         (Timeline((Step(("x",), ("y",), (), (("y", "x"),)),), {"x": 1, "y": 2}, ("x",), ()), "W4"),
     ],
 )
-def test_a_malformed_program_is_refused(timeline: Timeline, clause: str) -> None:
+def test_a_malformed_timeline_is_refused(timeline: Timeline, clause: str) -> None:
     assert clause in {v.clause for v in check_timeline(timeline)}
     with pytest.raises(InternalError):
         plan(timeline)
