@@ -56,7 +56,10 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Tensor:
-    """alpha * (A' @ B') + beta * C, each of the three steps after the fold rounding."""
+    """alpha * (A' @ B') + beta * C, each of the three steps after the fold rounding.
+
+    With beta = 0, C is absent (as in BLAS), so that its infinities do not show.
+    """
     if a.rank != 2 or b.rank != 2:
         raise InvalidModel(f"Gemm takes matrices, found ranks {a.rank} and {b.rank}")
     rows, depth = a.shape[::-1] if transA else a.shape
@@ -70,7 +73,7 @@ def gemm(
             (depth,), lambda q: (a[(q, i) if transA else (i, q)], b[(j, q) if transB else (q, j)])
         )
         y = scaled(product, alpha)
-        return y if c is None else y + scaled(c.broadcast((i, j)), beta)
+        return y if c is None or beta == 0 else y + scaled(c.broadcast((i, j)), beta)
 
     return k.compute((rows, columns), element, a.dtype)
 
