@@ -11,13 +11,13 @@ MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 
 LANES = 16
@@ -25,12 +25,11 @@ LANES = 16
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """An axis with the steps that A and y take along it, in elements."""
+    """An axis, or neighbours as one, with the step that A takes along it, in elements."""
 
     axes: tuple[Axis, ...]
     extent: Dim
     a: Dim
-    y: Dim
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +37,9 @@ class Contraction:
     """A Compute as a matrix product: y[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n].
 
     origin: the address in A where all axes are 0. k: the fold's axes with A's steps. lanes: the
-    innermost output axis; n: the other axes of B alone, outermost first.
+    innermost output axis; n: the other axes of B alone, outermost first. tail: how many terms the
+    innermost of the fold's axes has under the last index of the outermost, where the fold's
+    predicate cuts it (channels that do not fill their last block).
     """
 
     compute: Compute
@@ -51,6 +52,7 @@ class Contraction:
     n: tuple[Walk, ...]
     lanes: Axis
     k: tuple[Walk, ...]
+    tail: int | None = None
 
     @property
     def rows(self) -> Dim:
@@ -69,40 +71,64 @@ def contraction(s: Compute) -> Contraction | None:
     if len(folds) != 1 or not s.axes:
         return None
     (fold,) = folds
-    if fold.kind != "dot" or fold.dtype is not t.float32 or fold.when is not None:
+    tail = None if fold.when is None else _tail(fold, fold.when)
+    if (
+        fold.kind != "dot"
+        or fold.dtype is not t.float32
+        or (fold.when is not None and tail is None)
+    ):
         return None
     free = free_axes(*fold.terms)
     lanes = s.axes[-1]
     for a, b in (fold.terms, fold.terms[::-1]):
         if lanes in free[id(b)] and lanes not in free[id(a)] and isinstance(a, Load):
-            return _split(s, fold, a, b, free[id(a)], free[id(b)])
+            return _split(s, fold, (a, b), (free[id(a)], free[id(b)]), tail)
     return None
 
 
+def _tail(fold: Fold, when: Expr) -> int | None:
+    """The length of the last run, where `when` is outer * n + inner < limit over the fold's first
+    and last axes, and cuts into the last run alone."""
+    first, last = fold.axes[0], fold.axes[-1]
+    if not (isinstance(when, Alu) and when.op == "lt" and first is not last):
+        return None
+    form, limit = affine(when.args[0]), affine(when.args[1])
+    n, blocks = last.extent, first.extent
+    if not (isinstance(limit, int) and isinstance(n, int) and isinstance(blocks, int)):
+        return None
+    if form != atom(first) * n + atom(last) or not n * (blocks - 1) < limit < n * blocks:
+        return None
+    return limit - n * (blocks - 1)
+
+
 def _split(
-    s: Compute, fold: Fold, a: Load, b: Expr, in_a: frozenset[Axis], in_b: frozenset[Axis]
+    s: Compute,
+    fold: Fold,
+    terms: tuple[Load, Expr],
+    free: tuple[frozenset[Axis], frozenset[Axis]],
+    tail: int | None,
 ) -> Contraction | None:
+    (a, b), (in_a, in_b) = terms, free
     address = flat(a)
     if a.mode != "proven" or a.dtype is not t.float32 or address is None:
         return None
-    steps = _steps(s)
     groups: dict[str, list[Walk]] = {"batch": [], "m": [], "n": []}
     for axis in s.axes[:-1]:
         along = coefficient(address, axis)
         if along is None:
             return None
         kind = "m" if axis not in in_b else "batch" if axis in in_a else "n"
-        groups[kind].append(Walk((axis,), axis.extent, along, steps[axis]))
+        groups[kind].append(Walk((axis,), axis.extent, along))
     k = []
     for axis in fold.axes:
         along = coefficient(address, axis)
         if along is None:
             return None
-        k.append(Walk((axis,), axis.extent, along, 0))
+        k.append(Walk((axis,), axis.extent, along))
     origin = _origin(address, (*s.axes, *fold.axes))
     return Contraction(
-        s, fold, a, b, origin, tuple(groups["batch"]), tuple(_merged(groups["m"])),
-        tuple(groups["n"]), s.axes[-1], tuple(k),
+        s, fold, a, b, origin, tuple(groups["batch"]), tuple(groups["m"]),
+        tuple(groups["n"]), s.axes[-1], tuple(k), tail,
     )  # fmt: skip
 
 
@@ -117,16 +143,6 @@ def flat(load: Load) -> Dim | None:
     return total
 
 
-def _steps(s: Compute) -> Mapping[Axis, Dim]:
-    """How far apart in y neighbours along each axis lie."""
-    steps: dict[Axis, Dim] = {}
-    step: Dim = 1
-    for axis in reversed(s.axes):
-        steps[axis] = step
-        step = step * axis.extent
-    return steps
-
-
 def _origin(address: Dim, axes: Sequence[Axis]) -> Dim:
     rest = address
     for axis in axes:
@@ -136,18 +152,17 @@ def _origin(address: Dim, axes: Sequence[Axis]) -> Dim:
     return rest
 
 
-def _merged(walks: Sequence[Walk]) -> list[Walk]:
-    """Neighbouring axes as one, where A and y step through both evenly."""
+def merged(walks: Sequence[Walk]) -> list[Walk]:
+    """Neighbouring axes as one, where A steps through both evenly; without those of extent 1."""
     out: list[Walk] = []
     for walk_ in walks:
         if walk_.extent == 1:
             continue
         if out:
             last = out[-1]
-            if last.a == walk_.a * walk_.extent and last.y == walk_.y * walk_.extent:
-                out[-1] = Walk(
-                    (*last.axes, *walk_.axes), last.extent * walk_.extent, walk_.a, walk_.y
-                )
+            if last.a == walk_.a * walk_.extent:
+                both = (*last.axes, *walk_.axes)
+                out[-1] = Walk(both, last.extent * walk_.extent, walk_.a)
                 continue
         out.append(walk_)
     return out

@@ -1,4 +1,5 @@
-"""The pieces of prelude.h that a program needs, and no more, so that emitted files stay short."""
+"""The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
+contract.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
 
@@ -13,10 +14,14 @@ _DEFINED = re.compile(
 
 
 @cache
+def _text(name: str) -> str:
+    return files("sardonyx.kernel").joinpath(name).read_text("utf-8")
+
+
+@cache
 def _pieces() -> tuple[str, ...]:
     """The first piece speaks of the file itself; the second holds what every program needs."""
-    text = files("sardonyx.kernel").joinpath("prelude.h").read_text("utf-8")
-    return tuple(piece.strip("\n") for piece in text.split("\n\n")[1:])
+    return tuple(piece.strip("\n") for piece in _text("prelude.h").split("\n\n")[1:])
 
 
 @cache
@@ -33,12 +38,13 @@ def _definitions() -> dict[str, int]:
 
 def prelude(program: str) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to."""
+    tiles = _text("contract.h") if "sx_contract(" in program else ""
     where, pieces = _definitions(), _pieces()
-    wanted, texts = {0}, [program]
+    wanted, texts = {0}, [program, tiles]
     while texts:
         for name in _NAME.findall(texts.pop()):
             number = where.get(name)
             if number is not None and number not in wanted:
                 wanted.add(number)
                 texts.append(pieces[number])
-    return "\n\n".join(pieces[n] for n in sorted(wanted)) + "\n"
+    return "\n\n".join([*(pieces[n] for n in sorted(wanted)), tiles]).rstrip("\n") + "\n"

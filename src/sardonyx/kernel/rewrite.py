@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from sardonyx.kernel.affine import affine, expression
 from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Load, Where, alu, walk
@@ -11,19 +10,23 @@ from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Load, Where, alu, 
 Loads = Callable[[Load], Expr | None]
 
 
-def rewrite(root: Expr, axes: Mapping[Axis, Expr], loads: Loads = lambda load: None) -> Expr:
-    """root with axes replaced, and with each load (its index already rewritten) replaced by
-    loads(load) where that is not None. Shared nodes stay shared; indices are made canonical."""
+def rewrite(
+    root: Expr,
+    given: Mapping[Axis, Expr] | Mapping[Fold, Expr],
+    loads: Loads = lambda load: None,
+) -> Expr:
+    """root with the nodes of `given` replaced (axes, for instance), and each load, its index
+    already rewritten, by loads(load) where that is not None. Shared nodes stay shared; indices
+    are made canonical."""
+    replaced = {id(e): x for e, x in given.items()}
     done: dict[int, Expr] = {}
     for e in walk(root):
-        done[id(e)] = _node(e, done, axes, loads)
+        done[id(e)] = replaced[id(e)] if id(e) in replaced else _node(e, done, loads)
     return done[id(root)]
 
 
-def _node(e: Expr, done: Mapping[int, Expr], axes: Mapping[Axis, Expr], loads: Loads) -> Expr:
+def _node(e: Expr, done: Mapping[int, Expr], loads: Loads) -> Expr:
     match e:
-        case Axis():
-            return axes.get(e, e)
         case Load():
             index = tuple(canonical(done[id(i)]) for i in e.index)
             default = None if e.default is None else done[id(e.default)]
@@ -47,7 +50,7 @@ def _node(e: Expr, done: Mapping[int, Expr], axes: Mapping[Axis, Expr], loads: L
             when = None if e.when is None else done[id(e.when)]
             if when is e.when and all(a is b for a, b in zip(terms, e.terms, strict=True)):
                 return e
-            return replace(Fold(e.kind, e.axes, terms, when))
+            return Fold(e.kind, e.axes, terms, when)
     return e
 
 

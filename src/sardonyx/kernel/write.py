@@ -237,7 +237,7 @@ class Expression:
         when = "" if e.when is None else bare(self.text(e.when, loops[-2]))
         if e.kind in ("sum", "prod") and e.dtype.is_float:
             return self._lanes(e, name, heads, bodies, (when, guarded, terms[0]))
-        step = [f"{name} = {bare(_step(e, name, terms))};"]
+        step = [f"{name} = {bare(fold_step(e, name, terms))};"]
         inner_lines = _under(when, [*guarded, *step])
         start = bare(literal(identity(e), e.dtype))
         return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
@@ -303,7 +303,7 @@ def _is_decided(e: Alu) -> bool:
     return any(isinstance(x, Const) and x.value in ends for x in e.args)
 
 
-def _step(e: Fold, name: str, terms: Sequence[str]) -> str:
+def fold_step(e: Fold, name: str, terms: Sequence[str]) -> str:
     """What the accumulator becomes with one more term."""
     if e.kind != "dot":
         op = {"sum": "add", "prod": "mul"}.get(e.kind, e.kind)

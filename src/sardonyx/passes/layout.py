@@ -84,9 +84,9 @@ def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layout that suits it."""
     found = convolution(launch)
     source = None if found is None else launch.reads[launch.kernel.inputs.index(found[0].buffer)]
-    if source is not None and _suits(state.tensors[source]):
-        if _blocks(launch, {source}, False, state) is not None:
-            state.need_blocked(source)
+    suits = source is not None and _suits(state.tensors[source])
+    if source and suits and _blocks(launch, {source}, False, state) is not None:
+        state.need_blocked(source)
     reads = {n for n in launch.reads if n in state.blocked}
     if found is not None or reads:
         for write in (True, False):

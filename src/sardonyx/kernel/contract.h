@@ -1,0 +1,305 @@
+/* Sums of products by register tiles. One function serves every MatMul, Gemm and convolution:
+
+     sum[row][block][lane] = fma over k, ascending, of x[at(row) + step(k)] * w[block][k][lane]
+
+   Each sum is one lane of one accumulator, starts at +0 and takes one fused multiply-add a term: no sum
+   goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
+   between two passes over k: a float that is stored and loaded is the same float. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_TILE static __inline__ __attribute__((always_inline, unused))
+#define SX_APART static __attribute__((noinline, unused))
+#else
+#define SX_TILE static inline
+#define SX_APART static
+#endif
+/* sx_piece: a vector as wide as the registers. SX_ROWS x SX_BLOCKS is the full tile. */
+#if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
+#include <immintrin.h>
+#define SX_PIECES 1
+#define SX_ROWS 14
+#define SX_BLOCKS 2
+typedef __m512 sx_piece;
+#define sx_zero() _mm512_setzero_ps()
+#define sx_spread(s) _mm512_set1_ps(s)
+#define sx_load(p) _mm512_loadu_ps(p)
+#define sx_store(p, v) _mm512_storeu_ps(p, v)
+#define sx_madd(a, b, c) _mm512_fmadd_ps(a, b, c)
+#elif defined(__AVX2__) && defined(__FMA__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
+#include <immintrin.h>
+#define SX_PIECES 2
+#define SX_ROWS 6
+#define SX_BLOCKS 1
+typedef __m256 sx_piece;
+#define sx_zero() _mm256_setzero_ps()
+#define sx_spread(s) _mm256_set1_ps(s)
+#define sx_load(p) _mm256_loadu_ps(p)
+#define sx_store(p, v) _mm256_storeu_ps(p, v)
+#define sx_madd(a, b, c) _mm256_fmadd_ps(a, b, c)
+#elif defined(__aarch64__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
+#include <arm_neon.h>
+#define SX_PIECES 4
+#define SX_ROWS 6
+#define SX_BLOCKS 1
+typedef float32x4_t sx_piece;
+#define sx_zero() vdupq_n_f32(0.0f)
+#define sx_spread(s) vdupq_n_f32(s)
+#define sx_load(p) vld1q_f32(p)
+#define sx_store(p, v) vst1q_f32(p, v)
+#define sx_madd(a, b, c) vfmaq_f32(c, a, b)
+#else
+#define SX_PIECES 1
+#define SX_ROWS 4
+#define SX_BLOCKS 1
+typedef struct { float f[16]; } sx_piece;
+#define SX_LANES(e) { sx_piece r; int l; for (l = 0; l < 16; l++) r.f[l] = (e); return r; }
+SX_TILE sx_piece sx_zero(void) SX_LANES(0.0f)
+SX_TILE sx_piece sx_spread(float s) SX_LANES(s)
+SX_TILE sx_piece sx_load(const float *p) SX_LANES(p[l])
+SX_TILE void sx_store(float *p, sx_piece v) { int l; for (l = 0; l < 16; l++) p[l] = v.f[l]; }
+#if defined(SX_UNFUSED) || defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA) || \
+    defined(__FP_FAST_FMAF) || defined(FP_FAST_FMAF)
+SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) SX_LANES(sx_fma_f32(a.f[l], b.f[l], c.f[l]))
+#else
+/* Without hardware: the float64 sum, rounded to float32, is right unless it lies exactly between two
+   float32 (its low 29 bits are 1 0...0) or is below 2^-126 and not zero. Both are rare: all lanes are
+   computed without a branch, suspicion is gathered in one word, and then the lanes are done again. */
+SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
+  sx_word64 s[16];
+  sx_piece r;
+  uint64_t risk = 0;
+  int l;
+  for (l = 0; l < 16; l++) s[l].f = (double)a.f[l] * (double)b.f[l] + (double)c.f[l];
+  for (l = 0; l < 16; l++) {
+    const uint64_t middle = ((s[l].u & 0x1fffffffu) ^ 0x10000000u) - 1;
+    const uint64_t size = (s[l].u & 0x7fffffffffffffffu) - 1;
+    risk |= middle | ((size - ((uint64_t)897 << 52) + 1) & ~size);
+  }
+  for (l = 0; l < 16; l++) r.f[l] = (float)s[l].f;
+  if (risk >> 63)
+    for (l = 0; l < 16; l++) r.f[l] = sx_fma_f32(a.f[l], b.f[l], c.f[l]);
+  return r;
+}
+#endif
+#endif
+/* SX_PIN(v): v is in a register here. gcc would rather load weights again for each use, or copy sums. */
+#if defined(__GNUC__) && defined(__x86_64__) && SX_PIECES == 2
+#define SX_PIN(v) __asm__("" : "+v"(v))
+#else
+#define SX_PIN(v) ((void)0)
+#endif
+#define SX_WIDE (16 / SX_PIECES)
+#if SX_PIECES == 1
+typedef struct { sx_piece a; } sx_v16;
+#define SX_EACH(M) M(a, 0)
+#elif SX_PIECES == 2
+typedef struct { sx_piece a, b; } sx_v16;
+#define SX_EACH(M) M(a, 0) M(b, 1)
+#else
+typedef struct { sx_piece a, b, c, d; } sx_v16;
+#define SX_EACH(M) M(a, 0) M(b, 1) M(c, 2) M(d, 3)
+#endif
+#define SX_LOAD(f, i) r.f = sx_load(p + i * SX_WIDE);
+SX_TILE sx_v16 sx_load16(const float *p) { sx_v16 r; SX_EACH(SX_LOAD) return r; }
+#define SX_STORE(f, i) sx_store(p + i * SX_WIDE, v.f);
+SX_TILE void sx_store16(float *p, sx_v16 v) { SX_EACH(SX_STORE) }
+#define SX_CLEAR(f, i) r.f = sx_zero();
+SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
+
+/* n terms that lie together in x, inside three loops, the outermost first, with their steps in x, which
+   begin at x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
+typedef struct { int64_t n, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
+/* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
+typedef void sx_finish(const void *self, const float *acc, int64_t row, int64_t count, int64_t block);
+typedef struct {
+  const float *x, *w;
+  int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */
+  int64_t blocks, wb;             /* blocks of 16 lanes; the step of w between them */
+  const sx_run *runs;
+  int64_t count; /* of runs */
+  sx_finish *finish;
+  const void *self;
+} sx_product;
+
+#define SX_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) SX_OVER_MORE(M)
+#if SX_ROWS == 14
+#define SX_OVER_MORE(M) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13)
+#else
+#define SX_OVER_MORE(M)
+#endif
+/* One tile: n rows x nb blocks, constants at every call, so that the conditions on them vanish; each sum
+   is a variable with a name, and has a register whether or not the compiler unrolls loops. With one block
+   the weights stay in registers while x is broadcast; with more it is the other way round. */
+SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *at, const float *w, int64_t wb,
+                     const sx_run *run, int64_t from, int64_t to, int fresh, float *acc) {
+  int64_t i0, i1, i2;
+#define SX_BEGIN(t)                                                                                  \
+  sx_v16 s##t##_0 = sx_zero16(), s##t##_1 = sx_zero16(), s##t##_2 = sx_zero16(), s##t##_3 = sx_zero16(); \
+  const float *const x##t = x + run->x + at[n > t ? t : 0];                                          \
+  if (n > t && !fresh) {                                                                             \
+    s##t##_0 = sx_load16(acc + 16 * t);                                                              \
+    if (nb > 1) s##t##_1 = sx_load16(acc + 16 * (n + t));                                            \
+    if (nb > 2) s##t##_2 = sx_load16(acc + 16 * (2 * n + t));                                        \
+    if (nb > 3) s##t##_3 = sx_load16(acc + 16 * (3 * n + t));                                        \
+  }
+  SX_OVER(SX_BEGIN)
+  for (i0 = from; i0 < to; i0++)
+    for (i1 = 0; i1 < run->d1; i1++)
+      for (i2 = 0; i2 < run->d2; i2++) {
+        int64_t k = i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
+        const int64_t end = k + run->n;
+        const float *const next = w + 16 * run->rows;
+#define SX_PIN_W(f, i) SX_PIN(v.f);
+#define SX_MADD(f, i) o.f = sx_madd(v.f, q, o.f);
+#define SX_ONE(t)                                                                                    \
+  if (n > t) {                                                                                       \
+    const sx_piece q = sx_spread(x##t[k]);                                                           \
+    sx_v16 o = s##t##_0;                                                                             \
+    SX_EACH(SX_MADD)                                                                                 \
+    s##t##_0 = o;                                                                                    \
+  }
+#define SX_PIN_S(f, i) SX_PIN(o->f);
+#define SX_HOLD(t)                                                                                   \
+  if (n > t) {                                                                                       \
+    sx_v16 *const o = &s##t##_0;                                                                     \
+    (void)o;                                                                                         \
+    SX_EACH(SX_PIN_S)                                                                                \
+  }
+#define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k]);
+#define SX_B0(t) if (n > t) s##t##_0.SX_F = sx_madd(v, q##t, s##t##_0.SX_F);
+#define SX_B1(t) if (n > t) s##t##_1.SX_F = sx_madd(v, q##t, s##t##_1.SX_F);
+#define SX_B2(t) if (n > t) s##t##_2.SX_F = sx_madd(v, q##t, s##t##_2.SX_F);
+#define SX_B3(t) if (n > t) s##t##_3.SX_F = sx_madd(v, q##t, s##t##_3.SX_F);
+#define SX_BLOCK(b, i, M)                                                                            \
+  if (nb > b) {                                                                                      \
+    sx_piece v = sx_load(w + b * wb + i * SX_WIDE);                                                  \
+    SX_PIN(v);                                                                                       \
+    SX_OVER(M)                                                                                       \
+  }
+#define SX_BLOCKS_OF(i) SX_BLOCK(0, i, SX_B0) SX_BLOCK(1, i, SX_B1) SX_BLOCK(2, i, SX_B2) SX_BLOCK(3, i, SX_B3)
+        for (; k < end; k++, w += 16) {
+          if (nb == 1) {
+            sx_v16 v = sx_load16(w);
+            SX_EACH(SX_PIN_W)
+            SX_OVER(SX_ONE)
+            SX_OVER(SX_HOLD)
+          } else {
+            SX_OVER(SX_SPREAD)
+#define SX_F a
+            SX_BLOCKS_OF(0)
+#undef SX_F
+#if SX_PIECES > 1
+#define SX_F b
+            SX_BLOCKS_OF(1)
+#undef SX_F
+#endif
+#if SX_PIECES > 2
+#define SX_F c
+            SX_BLOCKS_OF(2)
+#undef SX_F
+#define SX_F d
+            SX_BLOCKS_OF(3)
+#undef SX_F
+#endif
+          }
+        }
+        w = next;
+      }
+#define SX_END(t)                                                                                    \
+  if (n > t) {                                                                                       \
+    sx_store16(acc + 16 * t, s##t##_0);                                                              \
+    if (nb > 1) sx_store16(acc + 16 * (n + t), s##t##_1);                                            \
+    if (nb > 2) sx_store16(acc + 16 * (2 * n + t), s##t##_2);                                        \
+    if (nb > 3) sx_store16(acc + 16 * (3 * n + t), s##t##_3);                                        \
+  }
+  SX_OVER(SX_END)
+}
+
+/* The tiles that are used, each a function of its own, compiled once. */
+#if SX_ROWS == 14
+#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(4, 4) M(7, 1) M(7, 4) M(14, 1) M(14, 2)
+#elif SX_ROWS == 6
+#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
+#else
+#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
+#endif
+#define SX_ARGUMENTS const float *x, const int64_t *at, const float *w, int64_t wb, const sx_run *run, int64_t from, int64_t to, int fresh, float *acc
+#define SX_INSTANCE(n, nb) SX_APART void sx_tile_##n##_##nb(SX_ARGUMENTS) { sx_tile(n, nb, x, at, w, wb, run, from, to, fresh, acc); }
+SX_TILES(SX_INSTANCE)
+static void sx_any_tile(int n, int nb, SX_ARGUMENTS) {
+#define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(x, at, w, wb, run, from, to, fresh, acc); break;
+  switch (n * 8 + nb) { SX_TILES(SX_CASE) }
+}
+/* Rows of the next tile where `left` remain, and the most blocks that such a tile takes. */
+static int sx_rows(int64_t left) {
+#if SX_ROWS == 6
+  if (left >= 12 || left == 6) return 6;
+  return left > 6 ? (int)((left + 1) / 2) : (int)left;
+#elif SX_ROWS == 14
+  return left >= 14 ? 14 : left >= 7 ? 7 : left >= 4 ? 4 : (int)left;
+#else
+  return left >= 4 ? 4 : (int)left;
+#endif
+}
+static int sx_most(int n) {
+#if SX_ROWS == 14
+  return n == 14 ? 2 : n == 7 || n == 4 || n == 1 ? 4 : 2;
+#else
+  return n >= 4 ? 1 : n >= 2 ? 2 : 4;
+#endif
+}
+
+#define SX_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
+#define SX_PASS 256  /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
+static void sx_contract(const sx_product *g) {
+  int64_t at[SX_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t, r;
+  float acc[16 * SX_BLOCKS * SX_CHUNK];
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  for (first = 0; first < rows;) {
+    const int64_t count = rows - first < SX_CHUNK ? rows - first : SX_CHUNK;
+    int64_t full = 0;
+    for (t = 0; t < count; t++) {
+      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
+      if (++i2 == g->m2) {
+        i2 = 0;
+        if (++i1 == g->m1) i1 = 0, i0++;
+      }
+    }
+    while (sx_rows(count - full) == SX_ROWS) full += SX_ROWS;
+    for (b = 0; full && b < g->blocks;) {
+      const int nb = b + SX_BLOCKS <= g->blocks ? SX_BLOCKS : 1;
+      const float *w = g->w + b * g->wb;
+      for (r = 0; r < g->count; r++) {
+        const sx_run *const run = g->runs + r;
+        const int64_t step = run->rows * run->d1 * run->d2, most = step < SX_PASS ? SX_PASS / (step ? step : 1) : 1;
+        int64_t from = 0;
+        do {
+          const int64_t to = from + most < run->d0 ? from + most : run->d0;
+          const int fresh = r == 0 && from == 0;
+          for (t = 0; t < full; t += SX_ROWS)
+            sx_any_tile(SX_ROWS, nb, g->x, at + t, w, g->wb, run, from, to, fresh, acc + 16 * nb * t);
+          w += 16 * step * (to - from);
+          from = to;
+        } while (from < run->d0);
+      }
+      for (t = 0; t < full; t += SX_ROWS)
+        for (r = 0; r < nb; r++) g->finish(g->self, acc + 16 * (nb * t + r * SX_ROWS), first + t, SX_ROWS, b + r);
+      b += nb;
+    }
+    for (t = full; t < count;) {
+      const int n = sx_rows(count - t), most = sx_most(n);
+      for (b = 0; b < g->blocks;) {
+        const int nb = b + most <= g->blocks ? most : 1;
+        const float *w = g->w + b * g->wb;
+        for (r = 0; r < g->count; r++) {
+          const sx_run *const run = g->runs + r;
+          sx_any_tile(n, nb, g->x, at + t, w, g->wb, run, 0, run->d0, r == 0, acc);
+          w += 16 * run->rows * run->d0 * run->d1 * run->d2;
+        }
+        for (r = 0; r < nb; r++) g->finish(g->self, acc + 16 * n * r, first + t, n, b + r);
+        b += nb;
+      }
+      t += n;
+    }
+    first += count;
+  }
+}

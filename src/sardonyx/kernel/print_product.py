@@ -1,0 +1,254 @@
+"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), and the function
+that finishes its sums (bias, activation, residual, the store), printed from the same expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sardonyx.dims import Dim, product
+from sardonyx.kernel.affine import affine
+from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, merged
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Load
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.write import Writer, evaluate, stored
+
+MOST_ROWS = 3  # axes of rows that sx_contract walks
+MOST_LOOPS = 3  # loops around a run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """A Contraction whose B is packed: rows and terms as sx_contract walks them."""
+
+    c: Contraction
+    packed: Load
+    rows: tuple[Walk, ...]
+    runs: tuple[Walk, ...]
+
+
+def packed_product(s: Compute) -> Product | None:
+    """s as a Product; None where B is not packed, or there are more axes than are walked."""
+    c = contraction(s)
+    if c is None or not isinstance(c.b, Load) or not _is_packed(c, c.b):
+        return None
+    rows, runs = merged(c.m), _runs(c)
+    if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
+        return None
+    if c.tail is not None and not runs[-1].axes:
+        return None
+    return Product(c, c.b, tuple(rows), tuple(runs))
+
+
+def _is_packed(c: Contraction, b: Load) -> bool:
+    """Whether B is [batch and n axes, lanes / 16, fold axes, lanes mod 16]."""
+    outer = [w.axes[0] for w in (*c.batch, *c.n)]
+    before, block = b.index[: len(outer)], b.index[len(outer)]
+    terms, lane = b.index[len(outer) + 1 : -1], b.index[-1]
+    return (
+        b.mode == "proven"
+        and b.buffer.shape[-1] == LANES
+        and list(before) == outer
+        and list(terms) == list(c.fold.axes)
+        and _is_part(block, "idiv", c.lanes)
+        and _is_part(lane, "imod", c.lanes)
+    )
+
+
+def _is_part(e: Expr, op: str, lanes: Axis) -> bool:
+    """Whether e is lanes / 16 or lanes mod 16."""
+    if lanes.extent == LANES:
+        return affine(e) == 0 if op == "idiv" else e is lanes
+    match e:
+        case Alu(found, (x, Const(value, _)), _):
+            return found == op and x is lanes and value == LANES
+    return False
+
+
+def _runs(c: Contraction) -> list[Walk]:
+    """The terms: loops, then the run that is contiguous in A (of length 1 if none is)."""
+    if c.tail is None:
+        walks = merged(c.k)
+    else:
+        walks = [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
+    if not walks or walks[-1].a != 1:
+        walks.append(Walk((), 1, 1))
+    return walks
+
+
+def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
+    """The statements that compute p; the function that they pass on is added to helpers."""
+    c, number = p.c, len(helpers)
+    heads = [names.loop(w.axes[0]) for w in c.batch]
+    body = _finish(p, names)
+    held = _held(body, p, names)
+    helpers.append(_helper(body, held, number))
+    rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
+    rows += [(w.extent, w.a) for w in p.rows]
+    blocks = product((*(w.extent for w in c.n), _blocks(c)))
+    fields = [
+        _address(names, names.pointers[c.a.buffer.root], c.origin, c.batch),
+        _packed_address(p, names, blocks),
+        *(names.size(d) for d, _ in rows),
+        *(names.size(d) for _, d in rows),
+        names.size(blocks),
+        names.size(_terms(c) * LANES),
+        "runs",
+        str(len(_segments(p))),
+        f"@_finish{number}",
+        "&self",
+    ]
+    segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
+    return [
+        *heads,
+        "{",
+        f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};",
+        f"const sx_run runs[] = {{{segments}}};",
+        f"const sx_product product = {{{', '.join(fields)}}};",
+        "sx_contract(&product);",
+        "}",
+        *["}"] * len(heads),
+    ]
+
+
+def _terms(c: Contraction) -> Dim:
+    return product(tuple(a.extent for a in c.fold.axes))
+
+
+def _blocks(c: Contraction) -> Dim:
+    return (c.lanes.extent + (LANES - 1)) // LANES
+
+
+def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) -> str:
+    parts = [pointer]
+    if origin != 0:
+        parts.append(names.size(origin))
+    parts += [f"{names.given[w.axes[0]]} * {names.size(w.a)}" for w in batch if w.a != 0]
+    return " + ".join(parts)
+
+
+def _packed_address(p: Product, names: Writer, blocks: Dim) -> str:
+    step = blocks * _terms(p.c) * LANES
+    walks = []
+    for w in reversed(p.c.batch):
+        walks.append(Walk(w.axes, w.extent, step))
+        step = step * w.extent
+    return _address(names, names.pointers[p.packed.buffer.root], 0, walks[::-1])
+
+
+def _segments(p: Product) -> list[list[Dim]]:
+    """The fields of each sx_run: with a tail, all but the last index of the first loop, then it."""
+    loops, run = p.runs[:-1], p.runs[-1]
+    missing = MOST_LOOPS - len(loops)
+    steps: list[Dim] = [*[0] * missing, *(w.a for w in loops)]
+
+    def segment(n: Dim, x: Dim, *extents: Dim) -> list[Dim]:
+        return [n, run.extent, *[1] * missing, *extents, *steps, x]
+
+    extents = [w.extent for w in loops]
+    if p.c.tail is None:
+        return [segment(run.extent, 0, *extents)]
+    full = extents[0] - 1
+    return [
+        segment(run.extent, 0, full, *extents[1:]),
+        segment(p.c.tail, full * loops[0].a, 1, *extents[1:]),
+    ]
+
+
+def _finish(p: Product, names: Writer) -> list[str]:
+    """The body of the function that finishes `count` rows of one block."""
+    c, s = p.c, p.c.compute
+    whole = isinstance(c.lanes.extent, int) and c.lanes.extent % LANES == 0
+    names.given[c.fold] = "acc[16 * t + l]"
+    names.given[c.lanes] = names.fresh("c")
+    lines = _split_index(names, "block", [*(w.axes[0] for w in c.n), _blocks(c)])
+    lines += _split_index(names, "row", [w.axes[0] for w in c.m])
+    element, (value,) = evaluate(names, [s.expr])
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
+    store = f"{target} = {stored(value, s.expr, s.buffer.dtype)};"
+
+    def over(width: str) -> list[str]:
+        return [f"for (int64_t l = 0; l < {width}; l++) {{", lane, *element, store, "}"]
+
+    width = names.size(c.lanes.extent)
+    inner = over("16")
+    if not whole:
+        rest = over(f"{width} - 16 * b")
+        inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
+    return [
+        *lines,
+        "for (int64_t t = 0; t < count; t++) {",
+        *inner,
+        *_next_row(names, [w.axes[0] for w in c.m]),
+        "}",
+    ]
+
+
+def _split_index(names: Writer, flat: str, parts: Sequence[Axis | Dim]) -> list[str]:
+    """Declares the indices that a flat one stands for; a Dim stands for the block's number b."""
+    lines = []
+    for i, part in reversed(list(enumerate(parts))):
+        extent = part.extent if isinstance(part, Axis) else part
+        name = names.fresh("i") if isinstance(part, Axis) else "b"
+        if isinstance(part, Axis):
+            names.given[part] = name
+        whole = flat if i == 0 else f"{flat} % {names.size(extent)}"
+        kind = "const int64_t" if flat == "block" else "int64_t"
+        lines.append(f"{kind} {name} = {whole};")
+        if i:
+            lines.append(f"{flat} /= {names.size(extent)};")
+    return lines
+
+
+def _next_row(names: Writer, axes: Sequence[Axis]) -> list[str]:
+    """Steps the indices of the rows on by one."""
+    lines: list[str] = []
+    for i, axis in enumerate(axes):
+        name = names.given[axis]
+        if i == 0:
+            lines = [f"{name}++;"]
+        else:
+            carry = [f"{name} = 0;", *lines]
+            lines = [f"if (++{name} == {names.size(axis.extent)}) {{", *carry, "}"]
+    return lines
+
+
+Field = tuple[str, str]  # type, name
+
+
+def _held(body: Sequence[str], p: Product, names: Writer) -> list[Field]:
+    """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
+    text = "\n".join(body)
+    outer = [names.given[w.axes[0]] for w in p.c.batch]
+    target = p.c.compute.buffer.root
+    fields = [
+        (f"{'' if b is target else 'const '}{b.dtype.c} *", name)
+        for b, name in names.pointers.items()
+    ]
+    fields += [("int64_t ", name) for name in (*names.sizes.values(), *outer)]
+    fields.append(("sx_status *", "status"))
+    used = [f for f in dict.fromkeys(fields) if re.search(rf"\b{f[1]}\b", text)]
+    return list({name: (kind, name) for kind, name in used}.values())
+
+
+def _helper(body: Sequence[str], held: Sequence[Field], number: int) -> list[str]:
+    """The definition of the finishing function and of what it is given."""
+    unpack = [
+        f"{kind}{'restrict ' if kind.endswith('*') else ''}const {name} = self->{name};"
+        if kind.endswith("*")
+        else f"const {kind}{name} = self->{name};"
+        for kind, name in held
+    ]
+    fields = " ".join(f"{kind}{name};" for kind, name in held)
+    return [
+        f"typedef struct {{ {fields} }} @_self{number};",
+        f"static void @_finish{number}(const void *given, const float *restrict acc, int64_t row,",
+        "    int64_t count, int64_t block) {",
+        f"const @_self{number} *const self = given;",
+        *unpack,
+        *body,
+        "}",
+    ]

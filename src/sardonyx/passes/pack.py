@@ -1,0 +1,87 @@
+"""Packing: sums of products read their second operand in the order the microkernel takes it.
+
+    B[batch, n, k]  ->  packed[batch..., n axes..., N/16, k axes..., 16]
+
+One Compute writes the packed copy and the sum reads that. Where B is a weight, constant folding
+then does the copy once; otherwise it is scratch of the launch, packed on the fly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, at_least
+from sardonyx.kernel.contract import LANES, Contraction, contraction
+from sardonyx.kernel.expr import Axis, Buffer, Const, Fold, Load, free_axes, walk, where
+from sardonyx.kernel.ir import Compute, Kernel, Stmt
+from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.passes.program import Launch, Program
+
+FEW_ROWS = 4  # with fewer rows, packing on the fly costs more than it gives
+
+
+def pack(program: Program) -> Program:
+    """Every sum of products that pays reads a packed operand."""
+    launches = tuple(_packed(launch, set(program.weights)) for launch in program.launches)
+    return replace(program, launches=launches)
+
+
+def _packed(launch: Launch, weights: set[str]) -> Launch:
+    kernel = launch.kernel
+    constant = {
+        b
+        for n, b in zip(launch.reads, kernel.inputs, strict=True)
+        if n in weights and b is not None
+    }
+    body: list[Stmt] = []
+    made: list[Buffer] = []
+    for s in kernel.body:
+        found = contraction(s) if isinstance(s, Compute) else None
+        if found is None or not _pays(found, constant):
+            body.append(s)
+            continue
+        copy, product = _pack(found, f"packed{len(made)}")
+        made.append(copy.buffer)
+        body += [copy, product]
+    if not made:
+        return launch
+    temporaries = (*kernel.temporaries, *made)
+    slim: Kernel = replace(kernel, temporaries=temporaries, body=tuple(body))
+    return replace(launch, kernel=slim)
+
+
+def _pays(c: Contraction, constant: set[Buffer]) -> bool:
+    loads = [e for e in walk(c.b) if isinstance(e, Load)]
+    if all(e.buffer.root in constant for e in loads):
+        return True
+    return at_least(c.rows, FEW_ROWS) and not any(e.mode == "trap" for e in loads)
+
+
+def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
+    """The Compute that packs B, and the one that reads it packed."""
+    free = free_axes(c.b)[id(c.b)]
+    outer = [w.axes[0] for w in (*c.batch, *c.n) if w.axes[0] in free]
+    terms = list(c.fold.axes)
+    n: Dim = c.lanes.extent
+    blocks: Dim = (n + (LANES - 1)) // LANES
+    shape = (*(a.extent for a in outer), blocks, *(a.extent for a in terms), LANES)
+    target = Buffer(name, t.float32, shape)
+    axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(shape))
+    block, lane = axes[len(outer)], axes[-1]
+    there: dict[Axis, Expr] = dict(
+        zip([*outer, *terms], [*axes[: len(outer)], *axes[len(outer) + 1 : -1]], strict=True)
+    )
+    column = block * LANES + lane
+    element = rewrite(c.b, {**there, c.lanes: column})
+    if not (isinstance(n, int) and n % LANES == 0):
+        element = where(column < n, element, Const(0.0, t.float32))
+    index = (*outer, c.lanes // LANES, *terms, c.lanes % LANES)
+    return Compute(target, axes, element), _reading(c, Load(target, tuple(map(canonical, index))))
+
+
+def _reading(c: Contraction, packed: Load) -> Compute:
+    """The product with B read packed; A is the first factor from now on."""
+    fold = Fold("dot", c.fold.axes, (c.a, packed))
+    given: dict[Fold, Expr] = {c.fold: fold}
+    return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
