@@ -43,7 +43,7 @@ def _asymmetric(k: Builder, x: Tensor, scales: Sequence[float], mode: str) -> Te
 
     The text leaves the nearest element open: it is onnxruntime's, ceil for a scale below 1.
     """
-    sides = scaled_sides(x, range(x.rank), scales)
+    sides = _scaled_sides(x, range(x.rank), scales)
     linear = "linear" if mode == "bilinear" else mode
 
     def shaped(s: Side) -> Filter:
@@ -76,7 +76,7 @@ def resize(
     if sizes is not None and sizes.shape != (0,):
         sides = _sized_sides(x, at, sizes.known(), keep_aspect_ratio_policy)
     elif scales is not None and scales.shape != (0,):
-        sides = scaled_sides(x, at, scales.floats(), part)
+        sides = _scaled_sides(x, at, scales.floats())
     else:
         raise InvalidModel("Resize needs scales or sizes")
     filter = Filter(mode, nearest_mode, cubic_coeff_a, bool(antialias), bool(exclude_outside))
@@ -94,18 +94,15 @@ def _with_roi(s: Side, roi: Sequence[float], n: int, count: int) -> Side:
     return Side(s.axis, s.size, s.out, s.scale, s.length, (roi[n], roi[count + n]))
 
 
-def scaled_sides(
-    x: Tensor, axes: Sequence[int], scales: Sequence[float], roi: Sequence[float] = ()
-) -> list[Side]:
+def _scaled_sides(x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Side]:
     """The axes where scales say how they are resized."""
     if len(scales) != len(axes) or min(scales, default=1.0) <= 0:
         raise InvalidModel(f"scales {list(scales)} are not one positive number for each axis")
     sides = []
-    for n, (a, scale) in enumerate(zip(axes, scales, strict=True)):
+    for a, scale in zip(axes, scales, strict=True):
         size = x.shape[a]
         if isinstance(size, int):
-            part = np.float32(roi[len(axes) + n] - roi[n]) if roi else np.float32(1)
-            length = float(np.float32(size) * part * np.float32(scale))
+            length = float(np.float32(size) * np.float32(scale))
             sides.append(Side(a, size, int(np.floor(length)), scale, length))
         else:
             sides.append(Side(a, size, _scaled(size, scale), scale, None))
