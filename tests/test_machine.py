@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sardonyx import types as t
+from sardonyx.dims import Dim, symbol
 from sardonyx.errors import (
     FeedError,
     InvalidModel,
@@ -19,6 +21,7 @@ from sardonyx.errors import (
 )
 from sardonyx.graph import Graph, Operation, Origin
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import const
 from sardonyx.machine import Machine
 from sardonyx.ops import registry
 from sardonyx.types import Array, DType, TensorType
@@ -52,7 +55,18 @@ def pick(k: Builder, x: Tensor, at: Tensor) -> Tensor:
     return k.compute(at.shape, lambda *i: x.trap((at[i],)))
 
 
-DEFINITIONS = {"Add": add, "Twist": twist, "Relabel": relabel, "Both": both, "Pick": pick}
+def fill(k: Builder, shape: Tensor) -> Tensor:
+    return k.compute(shape.known(), lambda *_: const(1.0, t.float32))
+
+
+DEFINITIONS = {
+    "Fill": fill,
+    "Add": add,
+    "Twist": twist,
+    "Relabel": relabel,
+    "Both": both,
+    "Pick": pick,
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -73,7 +87,7 @@ def graph(
     inputs: str,
     outputs: str,
     initializers: dict[str, Array] | None = None,
-    shape: tuple[int, ...] = (2, 3),
+    shape: tuple[Dim, ...] = (2, 3),
     dtype: DType = t.float32,
     types: dict[str, TensorType] | None = None,
 ) -> Graph:
@@ -347,11 +361,39 @@ def pick_graph() -> Graph:
 
 def test_a_trap_names_the_operation_the_tensor_and_the_index() -> None:
     machine = Machine(pick_graph()).start({"x": numbers(4), "at": np.array([1, 7])})
-    with pytest.raises(RunError, match=r"Pick 'n0', step 0: the index 7 is out of bounds.* x "):
+    with pytest.raises(RunError, match=r"Pick 'n0', step 0: the index 7 is out of bounds.* 'x' "):
         machine.step()
     with pytest.raises(RunError, match="Pick 'n0'"):
         machine.step()
     assert machine.state.counter == 0
+
+
+def test_an_initializer_that_is_an_input_too_may_be_fed() -> None:
+    x, w = numbers(2, 3), numbers(2, 3, seed=1)
+    made = replace(graph([("Add", "x w", "y")], "x", "y", {"w": w}), overridable=("w",))
+    machine = Machine(made)
+    assert machine.run({"x": x})["y"].tobytes() == (x + w).tobytes()
+    assert machine.run({"x": x, "w": x})["y"].tobytes() == (x + x).tobytes()
+    assert machine.run({"x": x})["y"].tobytes() == (x + w).tobytes()
+
+
+def test_a_graph_with_symbolic_dims_takes_the_shapes_of_its_feeds() -> None:
+    made = graph(DIAMOND[2:3], "v x", "b", shape=(symbol("n"), symbol("m")))
+    machine = Machine(made)
+    for shape in ((2, 3), (5, 1), (2, 3)):
+        x = numbers(*shape)
+        found = machine.run({"v": x, "x": x})["b"]
+        assert found.tobytes() == (x[::-1] * x).tobytes()
+        assert machine.table["b"].shape == shape
+    with pytest.raises(FeedError, match="the input 'x' is"):
+        machine.start({"v": numbers(2, 3), "x": numbers(3, 2)})
+
+
+def test_a_shape_may_depend_on_the_value_of_a_feed() -> None:
+    types = {"s": TensorType(t.int64, (1,)), "y": TensorType(t.float32, None)}
+    machine = Machine(graph([("Fill", "s", "y")], "s", "y", types=types))
+    for n in (3, 0, 5):
+        assert machine.run({"s": np.array([n])})["y"].tolist() == [1.0] * n
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,122 @@
+"""The machine's state, and the bytes of a tensor in M (docs/machine.md, Definitions 9 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sardonyx.errors import LimitExceeded, RunError
+from sardonyx.graph import Graph, Operation
+from sardonyx.plan import ALIGNMENT
+from sardonyx.types import Array, DType
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the tensor table: where a tensor lies in M, what it is, and the steps (-1: the
+    start, the number of steps: the end) between which it is live."""
+
+    offset: int
+    dtype: DType
+    shape: tuple[int, ...]
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return prod(self.shape) * self.dtype.size
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tensor that a step reads or writes."""
+
+    name: str
+    offset: int
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        return prod(self.shape) * self.dtype.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepRecord:
+    """One step: its number, its operation, and what that reads and writes, each tensor once."""
+
+    number: int
+    operation: Operation
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """(G, M, T, c, H): the graph, the memory, the tensor table, the number of steps done, and the
+    tensors that have a value."""
+
+    graph: Graph
+    memory: Bytes
+    table: Mapping[str, Entry]
+    counter: int
+    valued: set[str]
+
+
+def aligned(size: int, fill: int) -> Bytes:
+    """`size` bytes that start at a multiple of the alignment."""
+    try:
+        raw = np.zeros(size + ALIGNMENT, np.uint8)
+    except MemoryError as error:
+        raise LimitExceeded(f"M needs {size} bytes, more than this computer gives") from error
+    start = -raw.ctypes.data % ALIGNMENT
+    memory = raw[start : start + size]
+    if fill:
+        memory[...] = fill
+    return memory
+
+
+def window(memory: Bytes, entry: Entry) -> Array:
+    """The bytes of a tensor in M, as an array of its dtype and shape."""
+    return cut(memory, entry.offset, entry.dtype, entry.shape)
+
+
+def cut(memory: Bytes, offset: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """The bytes of M from an offset on, as an array."""
+    size = prod(shape) * dtype.size
+    return memory[offset : offset + size].view(dtype.numpy).reshape(shape)
+
+
+def load(state: State, name: str) -> Array:
+    """The value of a live tensor, as a window into M."""
+    entry = state.table.get(name)
+    if entry is None:
+        raise RunError(f"'{name}' is not a tensor of the graph")
+    if name not in state.valued:
+        raise RunError(f"'{name}' has no value before step {entry.first} is done")
+    if not held(entry, state):
+        raise RunError(f"'{name}' is dead since step {entry.last}; its place may be in use")
+    return window(state.memory, entry)
+
+
+def held(entry: Entry, state: State) -> bool:
+    """Whether the bytes of a tensor with a value are there: it is live, or was written last."""
+    return entry.last >= state.counter or entry.first == state.counter - 1
+
+
+def spoil(state: State, byte: int) -> None:
+    """Fills M with a byte wherever no tensor is held."""
+    free = np.ones(len(state.memory), bool)
+    for name, entry in state.table.items():
+        if name in state.valued and held(entry, state):
+            free[entry.offset : entry.offset + entry.size] = False
+    state.memory[free] = byte
