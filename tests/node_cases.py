@@ -14,6 +14,7 @@ from onnx.backend.test.case.test_case import TestCase
 from sardonyx import types as t
 from sardonyx.kernel.build import Tensor, operand
 from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower
 from sardonyx.types import Array
 
@@ -60,11 +61,11 @@ def array(x: Any) -> Array:
 
 
 def run_node(node: onnx.NodeProto, version: int, feeds: list[Array | None]) -> list[Array]:
-    """The outputs of one operation by the interpreter."""
+    """The outputs of one operation by the interpreter, its kernel verified."""
     op = find(node.domain, node.op_type, version)
     assert op is not None, f"{node.op_type}-{version} is not defined"
     operands = [None if x is None else _operand(f"x{i}", x) for i, x in enumerate(feeds)]
-    kernel = lower(op, operands, attributes(node), [bool(o) for o in node.output])
+    kernel, _ = settle(lower(op, operands, attributes(node), [bool(o) for o in node.output]))
     return evaluate(kernel, feeds)
 
 

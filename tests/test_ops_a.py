@@ -15,6 +15,7 @@ from sardonyx.dims import symbol
 from sardonyx.errors import InvalidModel, Undetermined, UnsupportedModel
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower, operators
 from sardonyx.types import Array
 
@@ -128,7 +129,7 @@ def test_equal_symbols_broadcast_and_different_ones_are_undetermined() -> None:
         ("InstanceNormalization", 6, ["N C H", "C", "C"], {}, "N C H"),
     ],
 )
-def test_sizes_may_be_symbolic(
+def test_sizes_may_be_symbolic_and_all_loads_are_proven(
     op: str, version: int, shapes: list[str], attributes: dict[str, Any], expected: str
 ) -> None:
     def dims(text: str) -> tuple[Any, ...]:
@@ -136,6 +137,7 @@ def test_sizes_may_be_symbolic(
 
     found = kernel(op, version, *map(dims, shapes), **attributes)
     assert found.outputs[0].shape == dims(expected)
+    assert settle(found)[1] == 0
 
 
 # Numbers at their edges
