@@ -22,6 +22,7 @@ from sardonyx.plan import (
     in_place,
     lower_bound,
     plan,
+    step_of,
 )
 
 SIZES = st.sampled_from([0, 1, 4, 63, 64, 65, 100, 128, 200, 512])
@@ -332,3 +333,27 @@ def test_a_flat_view_of_an_input_is_recognised() -> None:
     flat = x.reshaped((12,))
     out = k.compute((3, 4), lambda i, j: flat[i * 4 + j] + 1.0)
     assert in_place(k.kernel("Test", (x,), (out,))) == {(0, 0)}
+
+
+def test_a_tensor_at_two_inputs_is_overwritten_only_if_both_allow_it() -> None:
+    kernel = binary(swap=True, shape=(1, 3, 4))
+    assert step_of(kernel, ("p", "q"), ("y",)).in_place == (("y", "p"),)
+    assert step_of(kernel, ("p", "p"), ("y",)).in_place == ()
+    assert step_of(kernel, ("p", "p"), ("y",)).reads == ("p",)
+    assert step_of(binary(), ("p", "p"), ("y",)).in_place == (("y", "p"),)
+
+
+def test_the_step_of_a_view_names_its_source() -> None:
+    k = Builder(1)
+    x = operand("x", t.float32, (2, 6))
+    kernel = k.kernel("Test", (None, x), (k.view(x, (12,)),))
+    found = step_of(kernel, ("", "p"), ("y",), captured=("outer",))
+    assert found == Step(("p", "outer"), ("y",), (), (("y", "p"),), (("y", "p"),))
+
+
+def test_temporaries_are_scratch() -> None:
+    k = Builder(1)
+    x = operand("x", t.float16, (8,))
+    half = k.compute((8,), lambda i: x[i].cast(t.float32))
+    out = k.compute((8,), lambda i: half[7 - i])
+    assert step_of(k.kernel("Test", (x,), (out,)), ("p",), ("y",)).scratch == (32,)
