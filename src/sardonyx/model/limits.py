@@ -17,7 +17,8 @@ class Limits:
     tensor. sparse_bytes: of all sparse initializers together, once they are dense. rank: of any
     tensor. nesting: of subgraphs in subgraphs. nodes: in the file, subgraphs and functions
     included. inlined_nodes: after functions are inlined. call_depth: of functions calling
-    functions. steps: of the machine in one run. trips: of one Loop or Scan.
+    functions. type_seconds, type_bytes: of ONNX's type and shape inference. steps: of the machine
+    in one run. trips: of one Loop or Scan.
     """
 
     file_bytes: int = 2 * GIB
@@ -28,6 +29,8 @@ class Limits:
     nodes: int = 1_000_000
     inlined_nodes: int = 1_000_000
     call_depth: int = 64
+    type_seconds: float = 60.0
+    type_bytes: int = 4 * GIB
     steps: int = 100_000_000
     trips: int = 10_000_000
 

@@ -20,7 +20,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
     DecodeError,
     EncodeError,
 )
-from onnx import GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from sardonyx.errors import InvalidModel, LimitExceeded, UnsupportedModel
 from sardonyx.model.files import Folder
@@ -177,9 +177,10 @@ def subgraphs(nodes: object) -> Iterator[tuple[NodeProto, str, GraphProto]]:
 def _check_form(proto: ModelProto, limits: Limits) -> None:
     """Nesting, number of nodes and spelling of names; a work list, so depth costs no stack."""
     work: list[tuple[str, object, object, int]] = [
-        (f"function {f.name!r}", f.node, (f.name, f.domain, *f.input, *f.output), 0)
-        for f in proto.functions
+        (f"function {f.name!r}", f.node, _function_names(f), 0) for f in proto.functions
     ]
+    entries = [text for p in proto.metadata_props for text in (p.key, p.value)]
+    _check_text([*(o.domain for o in proto.opset_import), *entries], "the model")
     work.append(("the main graph", proto.graph.node, _graph_names(proto.graph), 0))
     total = 0
     while work:
@@ -190,11 +191,18 @@ def _check_form(proto: ModelProto, limits: Limits) -> None:
         _check_text(names, where)
         for node in nodes:  # type: ignore[attr-defined]
             texts = (node.name, node.op_type, node.domain, *node.input, *node.output)
-            attributes = tuple(a.name for a in node.attribute)
-            _check_text((*texts, *attributes), f"node {node.name!r} of {where}")
+            attributes = [t for a in node.attribute for t in (a.name, a.ref_attr_name, a.t.name)]
+            _check_text((*texts, node.overload, *attributes), f"node {node.name!r} of {where}")
         for node, name, graph in subgraphs(nodes):
             inner = f"{name} of {node.op_type} {node.name!r}"
             work.append((inner, graph.node, _graph_names(graph), depth + 1))
+
+
+def _function_names(function: FunctionProto) -> list[object]:
+    defaults = [a.name for a in function.attribute_proto]
+    imports = [o.domain for o in function.opset_import]
+    own = (function.name, function.domain, function.overload)
+    return [*own, *function.input, *function.output, *function.attribute, *defaults, *imports]
 
 
 def _graph_names(graph: GraphProto) -> list[object]:

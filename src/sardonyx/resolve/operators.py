@@ -113,6 +113,12 @@ def plain_body(schema: OpSchema, version: int) -> FunctionProto | None:
     return _with_defaults(data, schema) if data else None
 
 
+def has_body(schema: OpSchema) -> bool:
+    """Whether a schema carries any body."""
+    loose: Any = schema
+    return bool(loose.has_function or loose.has_context_dependent_function)
+
+
 def has_typed_body(schema: OpSchema, version: int) -> bool:
     """Whether a schema carries a body that depends on the types of the inputs."""
     loose: Any = schema

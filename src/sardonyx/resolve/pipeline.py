@@ -19,7 +19,7 @@ from sardonyx.resolve.functions import Inliner, Note, Scope
 from sardonyx.resolve.names import check_function, check_graph
 from sardonyx.resolve.operators import Key
 from sardonyx.resolve.rename import Names
-from sardonyx.resolve.shapes import dim_params, infer, name_dims
+from sardonyx.resolve.shapes import check_graph_types, dim_params, infer, name_dims
 from sardonyx.resolve.weights import Weights
 
 Result = TypeVar("Result")
@@ -84,6 +84,7 @@ def _prepare(model: Model, proto: ModelProto) -> Prepared:
     check_sizes(functions, proto.graph.node, model.limits)
     weights = Weights(model.decoder())
     weights.take_model(proto)
+    check_graph_types(proto.graph, model.limits)
     params = dim_params(proto)
     unnamed = name_dims(proto.graph, params)
     inliner = Inliner(functions, model.limits, Names.of(proto), weights)

@@ -17,8 +17,9 @@ from sardonyx.dims import Dim, symbol
 from sardonyx.errors import InvalidModel
 from sardonyx.model.limits import Limits
 from sardonyx.model.load import canonical, serialized, subgraphs
-from sardonyx.resolve.functions import Inliner
-from sardonyx.resolve.operators import lookup
+from sardonyx.resolve.contain import contained
+from sardonyx.resolve.functions import Inliner, Note
+from sardonyx.resolve.operators import has_body, lookup
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.weights import is_light
 from sardonyx.types import TensorType, by_onnx
@@ -51,6 +52,14 @@ def dim_params(model: ModelProto) -> Names:
     return Names({d.dim_param for t in tensors for d in t.shape.dim if d.dim_param})
 
 
+def check_graph_types(graph: GraphProto, limits: Limits) -> None:
+    """`check_stated` for all that a graph and its subgraphs state, before inference sees it."""
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        check_stated(info.type, info.name, limits)
+    for _, _, inner in subgraphs(graph.node):
+        check_graph_types(inner, limits)
+
+
 def infer(model: ModelProto, inliner: Inliner) -> GraphProto:
     """The inlined main graph as ONNX's inference types it; InvalidModel names the node."""
     light = ModelProto()
@@ -58,23 +67,41 @@ def infer(model: ModelProto, inliner: Inliner) -> GraphProto:
     del light.functions[:]
     del light.metadata_props[:]
     _strip(light.graph)
-    _wrap_versions(light, inliner)
     for node, note in _noted(light.graph, inliner):
-        node.name = note
+        node.name = note.name or "#" + ".".join(map(str, note.path))
+        _state_defaults(node, note)
+    _wrap_versions(light, inliner)
+    data = serialized(light)
+    limits = inliner.limits
+    found = contained(
+        lambda: _infer(data), "the types and shapes", limits.type_seconds, limits.type_bytes
+    )
+    typed: ModelProto = ModelProto.FromString(found)
+    return typed.graph
+
+
+def _infer(data: bytes) -> bytes:
     try:
-        data = onnx.shape_inference.infer_shapes(serialized(light), True, True, True)
+        return serialized(onnx.shape_inference.infer_shapes(data, True, True, True))
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        raise InvalidModel(f"types and shapes do not agree: {_clean(str(error))}") from None
-    found = data if isinstance(data, ModelProto) else ModelProto.FromString(data)
-    return found.graph
+        raise InvalidModel(_clean(str(error))) from None
 
 
-def _noted(graph: GraphProto, inliner: Inliner) -> Iterator[tuple[NodeProto, str]]:
+def _noted(graph: GraphProto, inliner: Inliner) -> Iterator[tuple[NodeProto, Note]]:
     for node in graph.node:
-        note = inliner.note(node)
-        yield node, note.name or "#" + ".".join(map(str, note.path))
+        yield node, inliner.note(node)
         for _, _, inner in subgraphs([node]):
             yield from _noted(inner, inliner)
+
+
+def _state_defaults(node: NodeProto, note: Note) -> None:
+    """States the defaults of an operator with a body: ONNX infers through the body without them."""
+    schema = note.schema
+    if schema is not None and has_body(schema):
+        stated = {a.name for a in node.attribute}
+        for name, known in schema.attributes.items():
+            if known.default_value.name and name not in stated:
+                node.attribute.append(known.default_value)
 
 
 def _clean(text: str) -> str:
@@ -189,6 +216,7 @@ def tensor_type(
 ) -> TensorType | None:
     """A TypeProto as a TensorType, None for what Sardonyx cannot express; unknown dims become new
     symbols, added to `unnamed`."""
+    check_stated(proto, name, limits)
     if not proto.HasField("tensor_type"):
         return None
     dtype = by_onnx(proto.tensor_type.elem_type)
@@ -196,20 +224,29 @@ def tensor_type(
         return None
     if not proto.tensor_type.HasField("shape"):
         return TensorType(dtype, None)
-    size = dtype.size
     shape: list[Dim] = []
     for axis, dim in enumerate(proto.tensor_type.shape.dim):
         if is_unknown(dim):
             fresh = params.fresh(f"{name}_{axis}")
             unnamed.add(fresh)
             shape.append(symbol(fresh))
-        elif dim.HasField("dim_value"):
-            if dim.dim_value < 0:
-                raise InvalidModel(f"tensor {name!r} has the dim {dim.dim_value}")
-            size *= dim.dim_value
-            shape.append(dim.dim_value)
         else:
-            shape.append(symbol(dim.dim_param))
-    limits.check("rank", len(shape), f"the rank of tensor {name!r}")
-    limits.check("tensor_bytes", size, f"the size of tensor {name!r} in bytes")
+            shape.append(dim.dim_value if dim.HasField("dim_value") else symbol(dim.dim_param))
     return TensorType(dtype, tuple(shape))
+
+
+def check_stated(proto: TypeProto, name: str, limits: Limits) -> None:
+    """The rank, dims and size that a type states are possible; sequences are not looked into."""
+    if not proto.HasField("tensor_type"):
+        return
+    dims = proto.tensor_type.shape.dim
+    limits.check("rank", len(dims), f"the rank of tensor {name!r}")
+    dtype = by_onnx(proto.tensor_type.elem_type)
+    size = dtype.size if dtype else 1
+    stated = [d.dim_value for d in dims if d.HasField("dim_value") and d.dim_value != -1]
+    if any(d < 0 for d in stated):
+        raise InvalidModel(f"tensor {name!r} has the dim {min(stated)}")
+    for d in stated:
+        limits.check("tensor_bytes", d, f"a dim of tensor {name!r}")
+        size *= d
+    limits.check("tensor_bytes", size, f"the size of tensor {name!r} in bytes")

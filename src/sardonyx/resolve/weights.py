@@ -87,16 +87,17 @@ class Weights:
     def _store(self, tensor: TensorProto, array: Array, lighten: bool = True) -> None:
         tensor.doc_string = str(len(self.arrays))
         self.arrays.append(array)
-        stored = tensor.data_location != TensorProto.EXTERNAL and tensor.dims == array.shape
+        external = tensor.data_location == TensorProto.EXTERNAL
+        stored = not external and list(tensor.dims) == list(array.shape)
         if array.nbytes > LARGE and lighten:
             for name in (*TYPED, "raw_data", "external_data", "data_location"):
                 tensor.ClearField(name)
             tensor.ClearField("dims")
             tensor.dims.extend(array.shape)
         elif not stored:
-            number = tensor.doc_string
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-            tensor.doc_string = number
+            name, number = tensor.name, tensor.doc_string
+            tensor.CopyFrom(numpy_helper.from_array(array))
+            tensor.name, tensor.doc_string = name, number
 
 
 def is_light(tensor: TensorProto) -> bool:
