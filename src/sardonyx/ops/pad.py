@@ -111,7 +111,7 @@ def _source(mode: str, i: Axis, d: Dim, begin: Dim, end: Dim) -> Expr:
             return minimum(maximum(place, 0), last) + cut
         case "reflect":
             turn = place % extreme("max", 2 * last, 1)
-            return last - alu("abs", last - turn) + cut
+            return maximum(last - alu("abs", last - turn), 0) + cut  # the 0 is for the proof
         case "wrap":
             return place % kept + cut
     raise InvalidModel(f"mode {mode!r} is not constant, edge, reflect or wrap")

@@ -29,7 +29,7 @@ Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 FAMILIES = (
     "activation", "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm",
-    "pool", "reduce", "resize", "shape", "softmax",
+    "pad", "pool", "pool_lp", "reduce", "reshape", "resize", "scatter", "shape", "softmax",
 )  # fmt: skip
 
 
