@@ -272,6 +272,42 @@ def test_gemm_without_beta_does_not_look_at_c() -> None:
     assert run("Gemm", 13, a, a, f32(INF, NAN), beta=0.0).tolist() == [[2, 2], [2, 2]]
 
 
+MATRIX, IMAGE, CHANNELS = (4, 4), (2, 4, 4, 4), (4,)
+
+
+@pytest.mark.parametrize("dtype", [t.float16, t.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("op", "version", "shapes"),
+    [
+        ("Add", 14, [MATRIX, MATRIX]),
+        ("BatchNormalization", 15, [IMAGE, *[CHANNELS] * 4]),
+        ("Gelu", 20, [MATRIX]),
+        ("Gemm", 13, [MATRIX, MATRIX, CHANNELS]),
+        ("InstanceNormalization", 22, [IMAGE, CHANNELS, CHANNELS]),
+        ("LRN", 13, [IMAGE]),
+        ("LayerNormalization", 17, [MATRIX, CHANNELS, CHANNELS]),
+        ("LogSoftmax", 13, [MATRIX]),
+        ("LpNormalization", 22, [MATRIX]),
+        ("MatMul", 13, [MATRIX, MATRIX]),
+        ("Mean", 13, [MATRIX, MATRIX, MATRIX]),
+        ("Mish", 22, [MATRIX]),
+        ("Pow", 15, [MATRIX, MATRIX]),
+        ("RMSNormalization", 23, [MATRIX, CHANNELS]),
+        ("ReduceLogSumExp", 18, [MATRIX]),
+        ("ReduceMean", 18, [MATRIX]),
+        ("Softmax", 13, [MATRIX]),
+    ],
+)
+def test_small_floats_are_computed_in_float32_and_rounded_once(
+    op: str, version: int, shapes: list[tuple[int, ...]], dtype: t.DType
+) -> None:
+    rng = np.random.default_rng(0)
+    feeds = [rng.random(s).astype(dtype.numpy) for s in shapes]
+    attributes = {"size": 3} if op == "LRN" else {}
+    wide = run(op, version, *(f.astype(np.float32) for f in feeds), **attributes)
+    assert np.array_equal(run(op, version, *feeds, **attributes), wide.astype(dtype.numpy))
+
+
 def test_float16_statistics_are_kept_in_float32() -> None:
     x = np.full((1, 4096), 300, np.float16)
     assert (run("LayerNormalization", 17, x, np.ones(4096, np.float16)) == 0).all()
@@ -308,6 +344,13 @@ def test_random_dropout_and_strings_are_refused() -> None:
         run("Constant", 13, value_string="a")
     with pytest.raises(UnsupportedModel, match="element type"):
         run("Cast", 13, f32(1), to=onnx.TensorProto.STRING)
+
+
+def test_attributes_are_checked() -> None:
+    with pytest.raises(InvalidModel, match="needs the attribute direction"):
+        run("BitShift", 28, np.uint8(1), np.uint8(1))
+    with pytest.raises(InvalidModel, match="no attribute axis"):
+        run("Relu", 14, f32(1), axis=1)
 
 
 def test_axes_are_checked() -> None:

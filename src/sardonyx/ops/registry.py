@@ -104,6 +104,9 @@ def lower(
     unknown = sorted(set(attributes) - _keywords(op.define))
     if unknown:
         raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
+    missing = sorted(_required(op.define) - set(attributes))
+    if missing:
+        raise InvalidModel(f"{op} needs the attribute {', '.join(missing)}")
     found = op.define(k, *arguments, **{**_float_defaults(op.define), **attributes})
     results = (found if isinstance(found, tuple) else (found,))[: len(used)]
     wanted: list[Tensor] = []
@@ -141,6 +144,12 @@ def _float_defaults(define: Definition) -> dict[str, float]:
     """The defaults of float attributes as ONNX keeps them: rounded to float32."""
     keywords = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
     return {p.name: float(np.float32(p.default)) for p in keywords if isinstance(p.default, float)}
+
+
+@cache
+def _required(define: Definition) -> frozenset[str]:
+    keywords = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return frozenset(p.name for p in keywords if p.default is Parameter.empty)
 
 
 @cache
