@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernels import STRICT, Case, call, check, compile_all, edges, elementwise
+from kernels import Case, check, compile_all, edges, elementwise
 
 from sardonyx import types as t
-from sardonyx.dims import symbol
-from sardonyx.errors import RunError
 from sardonyx.kernel import interpret
 from sardonyx.kernel.alu import ALU
 from sardonyx.kernel.build import Builder, operand
-from sardonyx.kernel.expr import Alu, Expr, Fold, alu, cast, const, lift, where
+from sardonyx.kernel.expr import Alu, Expr, alu, cast, const, lift, where
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import SPELLING, prelude, print_c
+from sardonyx.kernel.print_c import SPELLING, print_c
 from sardonyx.types import DTYPES, Array, DType
 
 BUILDS = [
@@ -72,8 +68,8 @@ def fold_cases() -> list[Case]:
     for (kind, kinds), dtype in itertools.product(FOLDS.items(), COMPUTED):
         if dtype.kind in kinds:
             x = _values(rng, dtype)
-            for extents in ((5, 37), (37, 5), (5, 32), (3, 0)):
-                cases.append((_folded(kind, x, extents), [x]))
+            many = ((5, 37), (37, 5), (5, 32), (3, 0)) if dtype.is_float else ((5, 7),)
+            cases += [(_folded(kind, x, extents), [x]) for extents in many]
             cases.append((_partly_folded(kind, x), [x]))
     return cases
 

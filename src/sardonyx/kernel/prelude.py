@@ -7,6 +7,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
+
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
     r"^(?:SX_FN [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M

@@ -60,7 +60,8 @@ class Function:
 
 def print_c(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Function:
     """The kernel as plain loops. `same` maps inputs to the outputs that have their place in
-    memory (in-place execution): both are then one pointer."""
+    memory (in-place execution): both are then one pointer, or two without `restrict` where their
+    types differ."""
     names = Writer()
     touched = buffers(kernel)
     tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
@@ -72,7 +73,7 @@ def print_c(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Func
     lines += locals_of(kernel, names)
     for s in kernel.body:
         lines += statement(s, names)
-    return finish(kernel, names, pointers, lines)
+    return finish(kernel, names, pointers, lines, same)
 
 
 def buffers(kernel: Kernel) -> list[Buffer]:
@@ -98,27 +99,34 @@ def name_pointers(
         role = "in" if b in kernel.inputs else "out" if b in kernel.outputs else "tmp"
         names.pointers[b] = names.fresh(role if b.data is None else "table")
     for b, target in same.items():
-        if b in touched:
+        if b in touched and b.dtype.c == target.dtype.c:
             names.pointers[b] = names.pointers[target]
-    return tuple(b for b in touched if b not in same)
+    return tuple(b for b in touched if b not in same or b.dtype.c != same[b].dtype.c)
 
 
 def finish(
-    kernel: Kernel, names: Writer, pointers: tuple[Buffer, ...], lines: Sequence[str]
+    kernel: Kernel,
+    names: Writer,
+    pointers: tuple[Buffer, ...],
+    lines: Sequence[str],
+    same: Mapping[Buffer, Buffer] | None = None,
 ) -> Function:
     """The function with this body."""
+    shared = {*(same or {}), *(same or {}).values()} & set(pointers)
+    shared = shared if any(b in pointers for b in same or {}) else set()
     written = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
     parameters = ["sx_status *status"] if names.traps else []
     for b in pointers:
         const = "" if b in written else "const "
-        parameters.append(f"{const}{b.dtype.c} *restrict {names.pointers[b]}")
+        restrict = "" if b in shared else "restrict "
+        parameters.append(f"{const}{b.dtype.c} *{restrict}{names.pointers[b]}")
     parameters += [f"int64_t {n}" for n in names.sizes.values()]
-    head = _wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
+    head = wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
     text = "\n".join([*head, *indented(lines), "}"]) + "\n"
     return Function(text, pointers, tuple(names.sizes), names.traps)
 
 
-def _wrapped(start: str, items: Sequence[str], end: str) -> list[str]:
+def wrapped(start: str, items: Sequence[str], end: str) -> list[str]:
     """start, the items separated by commas, end: in as many lines as they need."""
     lines, line = [], start
     for i, item in enumerate(items):

@@ -1,0 +1,188 @@
+"""From C files to a loaded library: the compiler, its flags, and the cache.
+
+A library is found again by the digest of everything that could change it: the texts, the flags,
+the compiler's version, the revision of the numerics contract and the CPU. The cache is a folder,
+safe to share between processes: files appear in it whole (written aside, then renamed), one
+process at a time builds a library, and the least recently used go when it is larger than its bound.
+
+    SARDONYX_CACHE        the folder (default: the user's cache folder)
+    SARDONYX_CACHE_BYTES  its bound (default 2 GiB)
+    CC                    the compiler
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeAlias
+
+from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
+from sardonyx.errors import BuildError
+from sardonyx.kernel.prelude import NUMERICS_REVISION
+
+try:
+    import fcntl
+except ImportError:  # Windows: two processes may then build the same library, and both succeed
+    fcntl = None  # type: ignore[assignment]
+
+BOUND = 2 << 30
+LIBRARY = ".so"  # ctypes loads any name
+Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
+
+
+def cache_folder() -> Path:
+    """The cache; it need not exist yet."""
+    given = os.environ.get("SARDONYX_CACHE")
+    if given:
+        return Path(given)
+    if os.name == "nt":
+        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "sardonyx"
+
+
+def clear() -> int:
+    """Empties the cache; the number of bytes that were freed."""
+    freed = 0
+    for path in list(cache_folder().glob("*")):
+        try:
+            size = path.stat().st_size if path.is_file() else 0
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            freed += size
+        except OSError:
+            continue  # another process holds it, or was faster
+    return freed
+
+
+def library(
+    sources: Mapping[str, str],
+    *,
+    unfused: bool = False,
+    compiler: Compiler | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """The shared library made of C files (name -> text; only the .c files are compiled), from the
+    cache or built now.
+
+    unfused: numerics="unfused". progress hears of every file compiled. Raises BuildError where
+    there is no compiler or it refuses.
+    """
+    compiler = compiler or find_compiler()
+    arguments = [*flags(compiler), *(["-DSX_UNFUSED"] if unfused else [])]
+    folder = cache_folder()
+    path = folder / (digest(sources, compiler, arguments) + LIBRARY)
+    if _touched(path):
+        return path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(f"the cache folder {folder} cannot be made: {error}") from error
+    with _lock(path.with_suffix(".lock")):
+        if not _touched(path):
+            _build(sources, compiler, arguments, path, progress)
+            evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
+    return path
+
+
+def digest(sources: Mapping[str, str], compiler: Compiler, arguments: Sequence[str]) -> str:
+    """The key of a library in the cache."""
+    key = sha256()
+    about = [compiler.version, *compiler.command, *arguments, f"numerics {NUMERICS_REVISION}"]
+    for text in (*about, cpu_identity(), *(x for item in sorted(sources.items()) for x in item)):
+        data = text.encode("utf-8", "surrogatepass")
+        key.update(len(data).to_bytes(8, "little") + data)
+    return key.hexdigest()[:40]
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """The library, loaded into this process."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(f"the compiled library {path} cannot be loaded: {error}") from error
+
+
+def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
+    """Removes the least recently used libraries until the folder is within its bound."""
+    entries = []
+    for path in folder.glob(f"*{LIBRARY}"):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue
+        entries.append((stat.st_mtime_ns, stat.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries, key=lambda entry: entry[0]):
+        if total <= bound:
+            return
+        if path != keep:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".lock").unlink(missing_ok=True)
+            total -= size
+
+
+def _touched(path: Path) -> bool:
+    """Whether the library is there; it counts as used now."""
+    try:
+        os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds a lock that other processes see, and that ends with this process at the latest."""
+    with path.open("a") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(
+    sources: Mapping[str, str],
+    compiler: Compiler,
+    arguments: Sequence[str],
+    path: Path,
+    progress: Progress | None,
+) -> None:
+    units = sorted(name for name in sources if name.endswith(".c"))
+    report = progress or (lambda done, total, what: None)
+    with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as name:
+        folder = Path(name)
+        for file, text in sources.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        report(0, len(units) + 1, "compiling")
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            jobs = [pool.submit(_compile, compiler, arguments, folder, unit) for unit in units]
+            for done, (unit, job) in enumerate(zip(units, jobs, strict=True)):
+                job.result()
+                report(done + 1, len(units) + 1, f"compiled {unit}")
+        objects = [f"{unit}.o" for unit in units]
+        made = "library" + LIBRARY
+        _run([*compiler.command, "-shared", *arguments, *objects, "-o", made, "-lm"], folder)
+        report(len(units) + 1, len(units) + 1, "linked")
+        os.replace(folder / made, path)
+
+
+def _compile(compiler: Compiler, arguments: Sequence[str], folder: Path, unit: str) -> None:
+    _run([*compiler.command, *arguments, "-c", unit, "-o", f"{unit}.o"], folder)
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise BuildError(f"the compiler {command[0]} cannot be run: {error}") from error
+    if done.returncode != 0:
+        shown = "\n".join((done.stderr or done.stdout).splitlines()[:20])
+        raise BuildError(f"the compiler refused ({' '.join(command)}):\n{shown}")

@@ -1,0 +1,197 @@
+"""Launches as C: shared static kernels, and one commented wrapper per launch.
+
+Kernels whose printed text is equal are one function. A wrapper says what it is for and passes
+places and sizes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sardonyx.emit.names import described, escaped, identifier
+from sardonyx.emit.places import Places
+from sardonyx.emit.source import Launch
+from sardonyx.errors import InternalError
+from sardonyx.kernel.expr import Buffer
+from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.print_c import Function, buffers, wrapped
+from sardonyx.plan import in_place
+
+Printer: TypeAlias = Callable[[Kernel, Mapping[Buffer, Buffer]], Function]
+
+DECLARED = {
+    "M": "unsigned char *const M = c->memory;",
+    "W": "const unsigned char *const W = c->weights;",
+    "in": "const void *const *const in = c->inputs;",
+    "out": "void *const *const out = c->outputs;",
+    "dims": "const int64_t *const dims = c->dims;",
+    "offsets": "const int64_t *const offsets = c->offsets;",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Shared:
+    """The kernels printed so far: text -> function name."""
+
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name(self, function: Function, word: str) -> str:
+        """The name of the function with this text."""
+        number = len(self.names)
+        return self.names.setdefault(function.text, f"k{number:02d}_{identifier(word)}")
+
+    def texts(self) -> list[str]:
+        return [text.replace("@", name) for text, name in self.names.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """The function of one launch. `text` is empty where there is nothing to do."""
+
+    name: str
+    text: str
+    traps: bool
+
+
+def wrapper(
+    number: int, launch: Launch, places: Places, shared: Shared, printer: Printer, prefix: str
+) -> Wrapper:
+    """The wrapper of launch `number`."""
+    name = f"n{number:04d}_{identifier(_word(launch))}"
+    comment = _comment(name, launch, places)
+    lines, traps = _body(number, launch, places, shared, printer)
+    if not lines:
+        return Wrapper(name, f"{comment}   Nothing to do: the bytes are there already. */\n", False)
+    body = "\n".join(lines)
+    declared = "".join(f"  {line}\n" for line in declarations(body))
+    status = ", sx_status *status" if traps else ""
+    head = f"static void {name}(const {prefix}_context *c{status}) {{"
+    return Wrapper(name, f"{comment} */\n{head}\n{declared}{body}\n}}\n", traps)
+
+
+def declarations(body: str) -> Iterator[str]:
+    """The declarations of the tables that body uses."""
+    for word, line in DECLARED.items():
+        if re.search(rf"(?<![\w>.]){word}\b(?: \+|\[)", body):
+            yield line
+
+
+def _word(launch: Launch) -> str:
+    return launch.operations[0].op_type if launch.operations else launch.kernel.name
+
+
+def _comment(name: str, launch: Launch, places: Places) -> str:
+    tensors = places.program.tensors
+    does = [
+        f"{op.domain and escaped(op.domain) + '.'}{escaped(op.op_type)}-{op.since} "
+        f"{escaped(str(op.origin))}"
+        for op in launch.operations
+    ]
+    lines = [f"/* {name}: {', '.join(does) or escaped(launch.kernel.name)}"]
+    for verb, names in (("reads ", launch.reads), ("writes", launch.writes)):
+        lines += [f"   {verb} {described(n, tensors[n])}" for n in names if n]
+    return "\n".join(lines)
+
+
+def _body(
+    number: int, launch: Launch, places: Places, shared: Shared, printer: Printer
+) -> tuple[list[str], bool]:
+    """The statements of a wrapper, and whether they may trap."""
+    if places.plan is not None:
+        if _is_done(launch, places):
+            return [], False
+        same = _same(launch, places)
+        text, traps = _call(number, launch, places, shared, printer(launch.kernel, same))
+        return text, traps
+    return _choice(number, launch, places, shared, printer)
+
+
+def _is_done(launch: Launch, places: Places) -> bool:
+    """Whether every output is a view that lies where its input lies."""
+    plan = places.plan
+    assert plan is not None
+    aliased = [name in plan.aliases for name in launch.writes]
+    if any(aliased) and not all(aliased):
+        raise InternalError(f"{launch.kernel.name}: some outputs are views, some are not")
+    return all(aliased) and bool(aliased)
+
+
+def _same(launch: Launch, places: Places) -> dict[Buffer, Buffer]:
+    """The inputs that an output overwrites, by the plan."""
+    plan = places.plan
+    assert plan is not None
+    touched = set(buffers(launch.kernel))
+    return {
+        x.root: y.root
+        for name, y in zip(launch.writes, launch.kernel.outputs, strict=True)
+        if name in plan.in_place
+        for read, x in zip(launch.reads, launch.kernel.inputs, strict=False)
+        if read is not None and x is not None and x.root in touched
+        if places.tensor(read) == places.tensor(name)
+    }
+
+
+def _choice(
+    number: int, launch: Launch, places: Places, shared: Shared, printer: Printer
+) -> tuple[list[str], bool]:
+    """Without a fixed plan: a call for each legal way of working in place, and one for none."""
+    kernel, lines, any_traps = launch.kernel, [], False
+    for o, i in kernel.views:
+        read = launch.reads[i]
+        assert read is not None
+        lines.append(_equal(places, launch.writes[o], read) + " return;")
+    pairs: dict[tuple[str, str], dict[Buffer, Buffer]] = {}
+    for o, i in sorted(in_place(kernel)):
+        x, read = kernel.inputs[i], launch.reads[i]
+        if x is not None and read is not None and x.root in buffers(kernel):
+            pairs.setdefault((launch.writes[o], read), {})[x.root] = kernel.outputs[o].root
+    for (write, read), same in pairs.items():
+        call, traps = _call(number, launch, places, shared, printer(kernel, same))
+        lines += [
+            _equal(places, write, read) + " {",
+            *(f"  {x}" for x in call),
+            "    return;",
+            "  }",
+        ]
+        any_traps |= traps
+    call, traps = _call(number, launch, places, shared, printer(kernel, {}))
+    return [*lines, *call], any_traps or traps
+
+
+def _equal(places: Places, write: str, read: str) -> str:
+    a, b = places.tensor(write), places.tensor(read)
+    return f"  if ((const void *)({a}) == (const void *)({b}))"
+
+
+def _call(
+    number: int, launch: Launch, places: Places, shared: Shared, function: Function
+) -> tuple[list[str], bool]:
+    name = shared.name(function, launch.kernel.name)
+    arguments = ["status"] if function.traps else []
+    for position, b in enumerate(function.pointers):
+        const = "const " if f"const {b.dtype.c} *" in _parameter(function, position) else ""
+        arguments.append(f"({const}{b.dtype.c} *)({_place(number, launch, places, b)})")
+    arguments += [places.size(d) for d in function.sizes]
+    return wrapped(f"  {name}(", arguments, ");"), function.traps
+
+
+def _parameter(function: Function, position: int) -> str:
+    head = function.text[function.text.rindex("static void @(") :]
+    head = head[: head.index("{")]
+    return head.split(",")[position + function.traps]
+
+
+def _place(number: int, launch: Launch, places: Places, b: Buffer) -> str:
+    if b.data is not None:
+        return f"W + {places.blob.add(b.data)}"
+    for names, given in (
+        (launch.writes, launch.kernel.outputs),
+        (launch.reads, launch.kernel.inputs),
+    ):
+        for name, x in zip(names, given, strict=False):
+            if name is not None and x is not None and x.root is b:
+                return places.tensor(name)
+    return places.temporary(number, [t.root for t in launch.kernel.temporaries].index(b))

@@ -1,0 +1,217 @@
+"""A whole program as C: model.h and model.c.
+
+    emit(program, plan)                     offsets are constants
+    emit(program, symbols=graph.symbols)    offsets and dims come from tables that the caller fills
+
+The entry point is `int sardonyx_run(sardonyx_context *)`: it neither allocates nor keeps anything,
+so that one program may run in many threads, each with a context and a memory of its own. It returns
+0, or the kind of the first trap, with the number of the launch in the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+from sardonyx.dims import product
+from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
+from sardonyx.emit.names import described, escaped
+from sardonyx.emit.places import Places
+from sardonyx.emit.source import Program, Source
+from sardonyx.emit.weights import Blob
+from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.print_c import print_c
+from sardonyx.plan import Plan
+
+_COMPILE = "-std=c99 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
+
+
+def emit(
+    program: Program,
+    plan: Plan | None = None,
+    *,
+    symbols: Sequence[str] = (),
+    prefix: str = "sardonyx",
+    printer: Printer = print_c,
+    units: int = 1,
+) -> Source:
+    """The C of a program.
+
+    plan: where all tensors lie; None leaves that, and the values of `symbols`, to the caller's
+    tables: then weights, inputs and written outputs lie outside M, and host nothing else.
+    prefix: of the names that the linker sees. printer: how kernels are written. units: into
+    how many more files the kernels are split (1: none, they stand in model.c).
+    """
+    places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
+    wrappers = [
+        wrapper(i, launch, places, shared, printer, prefix)
+        for i, launch in enumerate(program.launches)
+    ]
+    steps = _steps(program, places, wrappers, prefix)
+    kernels = shared.texts()
+    split = _split(kernels, units) if units > 1 else ()
+    own = kernels if not split else [_prototype(text) for text in kernels]
+    rest = [*own, *(w.text for w in wrappers), *_entry(steps, wrappers, prefix)]
+    return Source(
+        prefix=prefix,
+        header=_header(program, places, prefix),
+        main=_main(rest),
+        units=split,
+        blob=places.blob,
+        memory=None if plan is None else plan.size,
+        slots=tuple(places.slots),
+        symbols=tuple(symbols),
+        inputs=tuple(program.inputs),
+        outputs=tuple(program.outputs),
+        functions=tuple(w.name for w in wrappers),
+        kernels=len(kernels),
+    )
+
+
+@cache
+def _environment() -> str:
+    return files("sardonyx.emit").joinpath("environment.h").read_text("utf-8")
+
+
+def _main(parts: Sequence[str]) -> str:
+    body = "\n".join(parts)
+    head = f"/* Written by Sardonyx. Compile with\n   {_COMPILE} */\n"
+    copies = "#include <string.h>\n" if "memcpy(" in body else ""
+    include = '#include "model.h"\n'
+    return f"{head}{include}{copies}{prelude(body)}\n{body}"
+
+
+def _split(kernels: Sequence[str], units: int) -> tuple[str, ...]:
+    """The kernels, made visible to other files, in files of about equal length."""
+    files_: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
+    for text in sorted(kernels, key=len, reverse=True):
+        least = min(files_, key=lambda f: sum(map(len, f)))
+        least.append(f"{_prototype(text)}{text.replace('static void', 'void', 1)}")
+    bodies = ["\n".join(f) for f in files_]
+    return tuple(f"{prelude(body)}\n{body}" for body in bodies)
+
+
+def _prototype(text: str) -> str:
+    """The declaration of a kernel that another file defines."""
+    head = text[text.index("static void") : text.index(") {") + 1]
+    return head.replace("static void", "void", 1) + ";\n"
+
+
+def _steps(program: Program, places: Places, wrappers: Sequence[Wrapper], prefix: str) -> list[str]:
+    """The function that does everything, in order."""
+    lines = _copies_in(program, places)
+    for i, w in enumerate(wrappers):
+        if w.traps:
+            lines += [f"status->operation = {i};", f"{w.name}(c, status);"]
+            lines.append("if (status->error) return;")
+        elif "{" in w.text:
+            lines.append(f"{w.name}(c);")
+    lines += _copies_out(program, places)
+    used = list(declarations("\n".join(lines)))
+    unused = [] if any(w.traps for w in wrappers) else ["(void)status;"]
+    body = [*used, *unused, *(lines or ["(void)c;"])]
+    head = f"static SX_APART void sx_steps(const {prefix}_context *c, sx_status *status) {{"
+    return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _copies_in(program: Program, places: Places) -> list[str]:
+    """Inputs that the plan puts into M are copied there first."""
+    lines = []
+    for i, name in enumerate(program.inputs):
+        place = places.tensor(name)
+        if place.startswith("M "):
+            lines.append(f"memcpy({place}, in[{i}], (size_t)({_bytes(program, places, name)}));")
+    return lines
+
+
+def _copies_out(program: Program, places: Places) -> list[str]:
+    """Outputs that lie elsewhere are copied out last."""
+    lines = []
+    for i, name in enumerate(program.outputs):
+        place = places.tensor(name)
+        if place != f"out[{i}]":
+            lines.append(f"memcpy(out[{i}], {place}, (size_t)({_bytes(program, places, name)}));")
+    return lines
+
+
+def _bytes(program: Program, places: Places, name: str) -> str:
+    tensor = program.tensors[name]
+    return places.size(product(tensor.shape or ()) * tensor.dtype.size)
+
+
+def _entry(steps: list[str], wrappers: Sequence[Wrapper], prefix: str) -> list[str]:
+    run = f"""\
+int {prefix}_run({prefix}_context *context) {{
+  sx_status status = {{0, -1}};
+  const sx_environment old = sx_enter();
+  sx_steps(context, &status);
+  sx_leave(old);
+  context->operation = status.error ? status.operation : -1;
+  return status.error;
+}}
+"""
+    return [_environment(), "\n".join(steps) + "\n", run]
+
+
+def _header(program: Program, places: Places, prefix: str) -> str:
+    upper = prefix.upper()
+    fixed = places.plan is not None
+    sizes = [f"#define {upper}_WEIGHTS_BYTES {places.blob.size}"]
+    if places.plan is not None:
+        sizes.append(f"#define {upper}_MEMORY_BYTES {places.plan.size}")
+    tensors = [
+        f"   {kind}[{i}]: {described(name, program.tensors[name])}"
+        for kind, names in (("inputs", program.inputs), ("outputs", program.outputs))
+        for i, name in enumerate(names)
+    ]
+    notes = [
+        f"   memory: {upper}_MEMORY_BYTES bytes"
+        if fixed
+        else "   memory: as many bytes as planned",
+        f"   weights: the {upper}_WEIGHTS_BYTES bytes of the weights",
+        *([f"   dims: {', '.join(map(escaped, places.symbols))}"] if places.symbols else []),
+        *tensors,
+        f"   {prefix}_run returns 0, or where an index was out of bounds 1 (a load), 2 (a store);",
+        "   operation is then the number of the operation that did it.",
+    ]
+    return _HEADER.format(
+        p=prefix, P=upper, sizes="\n".join(sizes), notes="\n".join(notes).replace("*/", "* /")
+    )
+
+
+_HEADER = """\
+#ifndef {P}_MODEL_H
+#define {P}_MODEL_H
+#include <stdint.h>
+#if defined(_WIN32)
+#define {P}_PUBLIC __declspec(dllexport)
+#elif defined(__GNUC__) || defined(__clang__)
+#define {P}_PUBLIC __attribute__((visibility("default")))
+#else
+#define {P}_PUBLIC
+#endif
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{sizes}
+
+/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
+{notes} */
+typedef struct {{
+  unsigned char *memory;
+  const unsigned char *weights;
+  const int64_t *dims, *offsets;
+  const void *const *inputs;
+  void *const *outputs;
+  int32_t operation;
+}} {p}_context;
+
+{P}_PUBLIC int {p}_run({p}_context *context);
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""

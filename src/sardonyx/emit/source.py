@@ -1,0 +1,83 @@
+"""What is emitted, and what it is emitted from.
+
+Program   what to emit: the shape of passes.program.Program, so that emit need not know it
+Slot      an entry of the offsets table of a program with symbolic dims
+Source    the C text, the weights, and how to call it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sardonyx.emit.weights import Blob
+from sardonyx.graph import Operation
+from sardonyx.kernel.ir import Kernel
+from sardonyx.types import Array, TensorType
+
+
+class Launch(Protocol):
+    """One kernel applied to tensors; reads and writes are as its inputs and outputs."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def reads(self) -> Sequence[str | None]: ...
+    @property
+    def writes(self) -> Sequence[str]: ...
+    @property
+    def operations(self) -> Sequence[Operation]: ...
+
+
+class Program(Protocol):
+    """Launches in order, the tensors they are applied to, and the values known now."""
+
+    @property
+    def inputs(self) -> Sequence[str]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+    @property
+    def tensors(self) -> Mapping[str, TensorType]: ...
+    @property
+    def weights(self) -> Mapping[str, Array]: ...
+    @property
+    def launches(self) -> Sequence[Launch]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An offset that the caller fills in: of a tensor, or of a temporary of a launch."""
+
+    tensor: str | None = None
+    launch: int = -1
+    temporary: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A program as C.
+
+    header, main: model.h and model.c. units: more C files, when the kernels were split off for
+    parallel compilation. memory: N, the bytes of M; None where it depends on the dims. slots: what
+    the offsets table holds, in order (empty where offsets are constants). symbols: what the dims
+    table holds. functions: launch -> its function's name; kernels: how many functions they share.
+    """
+
+    prefix: str
+    header: str
+    main: str
+    units: tuple[str, ...]
+    blob: Blob
+    memory: int | None
+    slots: tuple[Slot, ...]
+    symbols: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    functions: tuple[str, ...]
+    kernels: int
+
+    def files(self) -> dict[str, str]:
+        """File name -> text, all that a compiler needs."""
+        units = {f"kernels{i}.c": text for i, text in enumerate(self.units)}
+        return {"model.h": self.header, "model.c": self.main, **units}

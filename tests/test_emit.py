@@ -1,0 +1,100 @@
+"""Whole programs as C."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from programs import Made, call, planned, sample
+
+from sardonyx.build import library, load
+from sardonyx.dims import symbol
+from sardonyx.emit import emit
+from sardonyx.emit.names import escaped
+from sardonyx.emit.source import Slot
+from sardonyx.kernel import interpret
+from sardonyx.types import Array
+
+OUTSIDE = ("w", "x", "at", "y")
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def feeds(n: int, at: tuple[int, ...] = (0, -1, 33)) -> list[Array]:
+    x = np.random.default_rng(5).normal(size=(n, 30)).astype(np.float32)
+    return [x, np.array(at, np.int64)]
+
+
+def expected(made: Made, given: list[Array]) -> list[Array]:
+    values = {**dict(zip(made.inputs, given, strict=True)), **made.weights}
+    for launch in made.launches:
+        results = interpret.evaluate(launch.kernel, [values[name] for name in launch.reads])
+        values.update(zip(launch.writes, results, strict=True))
+    return [values[name] for name in made.outputs]
+
+
+@pytest.mark.parametrize("units", [1, 3])
+@pytest.mark.parametrize("outside", [(), OUTSIDE])
+def test_a_program_with_a_plan_gives_the_interpreters_bytes(outside, units) -> None:
+    made, given = sample(), feeds(4)
+    found = planned(made, outside)
+    source = emit(made, found, units=units)
+    want = expected(made, given)
+    results = [np.zeros_like(x) for x in want]
+    code = load(library(source.files()))
+    assert call(code, source, given, results, found.size) == (0, -1)
+    assert [r.tobytes() for r in results] == [w.tobytes() for w in want]
+
+
+@pytest.mark.parametrize("n", [1, 2, 17])
+def test_a_program_with_symbolic_dims_serves_every_shape(n: int) -> None:
+    source = emit(sample(symbol("N")), symbols=["N"])
+    made, given = sample(n), feeds(n, (0, 1, -2))
+    found = planned(made, OUTSIDE)
+    offsets = {s: found.offsets[s.tensor] for s in source.slots if s.tensor}
+    want = expected(made, given)
+    results = [np.zeros_like(x) for x in want]
+    code = load(library(source.files()))
+    assert set(source.slots) == {Slot(tensor=name) for name in "abcd"}
+    assert call(code, source, given, results, found.size, [n], offsets) == (0, -1)
+    assert [r.tobytes() for r in results] == [w.tobytes() for w in want]
+
+
+def test_a_trap_names_its_kind_and_its_operation() -> None:
+    made, given = sample(), feeds(4, (0, 80, 1))
+    found = planned(made)
+    source = emit(made, found)
+    results = [np.zeros_like(x) for x in expected(made, feeds(4))]
+    assert call(load(library(source.files())), source, given, results, found.size) == (1, 4)
+
+
+def test_kernels_of_equal_text_are_one_function() -> None:
+    assert emit(sample(), planned(sample())).main.count("static void k") == 3
+
+
+def test_a_view_needs_no_kernel() -> None:
+    assert "Nothing to do" in emit(sample(), planned(sample())).main
+
+
+def test_an_output_that_takes_the_place_of_its_input_is_one_pointer() -> None:
+    main = emit(sample(), planned(sample())).main
+    assert "_relu(float *restrict out0, int64_t n0) {" in main
+
+
+def test_names_of_the_model_are_escaped_in_comments() -> None:
+    main = emit(sample(), planned(sample())).main
+    assert "a\\x20node\\x20\\x2a\\x2f\\x20with" in main
+    assert "*/ with" not in main
+
+
+def test_long_names_are_cut() -> None:
+    assert escaped("é" * 100) == "\\xc3\\xa9" * 8
+
+
+def test_the_weights_are_aligned_and_stored_once() -> None:
+    blob = emit(sample(), planned(sample())).blob
+    assert [offset % 64 for offset, _ in blob.arrays] == [0, 0]
+    assert blob.add(blob.arrays[0][1].copy()) == 0
+    assert sum(map(len, blob.pieces())) == blob.size
