@@ -103,7 +103,7 @@ def simulate(found: Plan, timeline: Timeline) -> list[str]:
 
 
 @given(timelines())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_a_plan_of_any_timeline_is_valid_and_works_on_real_bytes(timeline: Timeline) -> None:
     assert check_timeline(timeline) == []
     found = plan(timeline)
@@ -149,7 +149,7 @@ def test_a_tensor_moved_onto_a_live_one_is_rejected(
 
 
 @given(timelines(), st.data())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_what_the_checker_accepts_works_on_real_bytes(
     timeline: Timeline, data: st.DataObject
 ) -> None:

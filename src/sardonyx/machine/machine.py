@@ -204,8 +204,8 @@ class Machine:
         key = (tuple((n, v.shape) for n, v in sorted(fed.items())), values)
         if key not in self._made:
             types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
-            fixed = not self._deciding and all(self.graph.types[n] == tt for n, tt in types.items())
-            self._made = {key: self._make(self.graph if fixed else bind(self.graph, types, fed))}
+            concrete = _concrete(self.graph) and not self._deciding
+            self._made = {key: self._make(self.graph if concrete else bind(self.graph, types, fed))}
         return self._made[key]
 
     def _make(self, graph: Graph) -> Prepared:
@@ -247,6 +247,12 @@ def _complete(ready: Prepared, state: State) -> None:
         raise InvalidModel(
             f"the graph outputs {', '.join(missing)} have no value at the end: {why}"
         )
+
+
+def _concrete(graph: Graph) -> bool:
+    """Whether the shapes of all tensors are known."""
+    shapes = [tensor.shape for tensor in graph.types.values()]
+    return all(s is not None and all(isinstance(d, int) for d in s) for s in shapes)
 
 
 def _entry(tensor: TensorType, offset: int, life: tuple[int, int]) -> Entry:

@@ -20,6 +20,8 @@ from sardonyx.plan.timeline import Plan, Timeline, padded
 from sardonyx.types import Array
 
 LARGEST = 1 << 62  # bytes; offsets are computed in int64
+MANY = 2000  # blocks, above which the first packing that is good enough is kept
+ENOUGH = 1.05  # times the lower bound is good enough
 
 Lives: TypeAlias = Mapping[str, tuple[int, int]]
 Pairs: TypeAlias = Sequence[tuple[str, str]]
@@ -83,7 +85,7 @@ def _best(timeline: Timeline, no_reuse: bool) -> Plan:
         found = _packing(blocks, bound, below, _ORDERS[:1] if no_reuse else _ORDERS)
         if found is not None:
             best = _assemble(timeline, sharing, blocks, found, bound)
-        if best is not None and (best.size == bound or not sharing.in_place):
+        if best is not None and best.size <= bound * ENOUGH:
             return best
     assert best is not None
     return best
@@ -186,13 +188,14 @@ def _packing(
 ) -> Packing | None:
     """The best packing found whose N is less than `below`; None if there is none."""
     best: Packing | None = None
+    enough = bound * ENOUGH if len(blocks) > MANY else bound
     for order in orders:
         ranked = sorted(range(len(blocks)), key=lambda i: order(blocks[i]))
         for tight in (True, False):
             found = _pack(blocks, ranked, tight, below)
             if found is not None:
                 best, below = found, found[1]
-            if below == bound:
+            if below <= enough:
                 return best
     return best
 
