@@ -77,11 +77,12 @@ def _resized(x: Tensor, axis: int, size: Dim) -> list[Dim]:
 def split_1(
     k: Builder,
     input: Tensor,
-    split: Tensor | None = None,
+    lengths: Tensor | None = None,
     *,
     axis: int | None = None,
+    split: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    return _split(k, input, axis or 0, None if split is None else split.known())
+    return _split(k, input, axis or 0, (split or None) if lengths is None else lengths.known())
 
 
 @operator("Split", 2, 11)

@@ -13,13 +13,7 @@ from sardonyx.ops.sizes import agree
 
 
 @operator("Reshape", 1)
-def reshape_1(
-    k: Builder,
-    data: Tensor,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    shape: Sequence[int] | None = None,
-) -> Tensor:
+def reshape_1(k: Builder, data: Tensor, *, shape: Sequence[int] | None = None) -> Tensor:
     return k.view(data, target_shape(data.shape, shape or (), allowzero=False))
 
 
