@@ -41,8 +41,8 @@ class Quotient:
     den: Dim
 
     def __str__(self) -> str:
-        den = str(self.den) if isinstance(self.den, int) else f"({self.den})"
-        return f"floor(({self.num})/{den})"
+        num, den = (f"({d})" if " " in str(d) else str(d) for d in (self.num, self.den))
+        return f"floor({num}/{den})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +303,8 @@ class _Proof:
         if isinstance(d, int):
             return d >= 0
         least = {a: self._least(a) for a in d.atoms}
+        if not any(least.values()):
+            return None not in least.values() and all(c > 0 for _, c in d.terms)
         moved = substitute(d, lambda a: atom(a) + (least[a] or 0))
         if isinstance(moved, int):
             return moved >= 0

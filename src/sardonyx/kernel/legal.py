@@ -135,17 +135,17 @@ def _typing(kernel: Kernel) -> Iterator[str]:
             seen.add(e)
             if not isinstance(e, KNOWN):
                 yield f"a kind of expression is in the grammar: {type(e).__name__}"
-            yield from _first(NODE_RULES, e, _label(e))
-        yield from _first(STATEMENT_RULES, s, _label(s))
+            yield from _first(NODE_RULES, e)
+        yield from _first(STATEMENT_RULES, s)
 
 
 def _first(
-    rules: tuple[tuple[type, str, Callable[[Any], bool]], ...], node: object, place: str
+    rules: tuple[tuple[type, str, Callable[[Any], bool]], ...], node: Expr | Stmt
 ) -> Iterator[str]:
     """The first rule that node breaks: later ones lean on earlier ones."""
     for kind, rule, holds in rules:
-        if isinstance(node, kind) and not holds(node):
-            yield f"{rule}: {place}"
+        if type(node) is kind and not holds(node):
+            yield f"{rule}: {_label(node)}"
             return
 
 

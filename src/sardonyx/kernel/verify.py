@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from sardonyx.dims import str_dim
+from sardonyx.dims import Dim, str_dim
 from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
     Buffer,
     Cast,
+    Const,
     Expr,
     Fold,
     Load,
@@ -159,10 +160,22 @@ def _open(load: Load, facts: Facts, forms: Forms) -> tuple[int, ...]:
     """The dimensions whose index does not follow to be in bounds from the facts."""
     left = []
     for d, (i, extent) in enumerate(zip(load.index, load.buffer.shape, strict=True)):
+        if _plain(i, extent):
+            continue
         form = forms.form(i)
         if not (forms.holds(form, facts) and forms.holds(extent - 1 - form, facts)):
             left.append(d)
     return tuple(left)
+
+
+def _plain(i: Expr, extent: Dim) -> bool:
+    """Whether i is evidently within the extent: what nearly all indices are, told fast."""
+    match i:
+        case Axis():
+            return i.extent == extent
+        case Const():
+            return isinstance(extent, int) and 0 <= i.value < extent
+    return False
 
 
 def _edges(e: Expr, context: _Context) -> Iterator[tuple[Expr, _Context]]:
