@@ -7,10 +7,10 @@
    between two passes over k: a float that is stored and loaded is the same float. */
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_TILE static __inline__ __attribute__((always_inline, unused))
-#define SX_APART static __attribute__((noinline, unused))
+#define SX_OWN static __attribute__((noinline, unused))
 #else
 #define SX_TILE static inline
-#define SX_APART static
+#define SX_OWN static
 #endif
 /* sx_piece: a vector as wide as the registers. SX_ROWS x SX_BLOCKS is the full tile. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
@@ -223,7 +223,7 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
 #endif
 #define SX_ARGUMENTS const float *x, const int64_t *at, const float *w, int64_t wb, const sx_run *run, int64_t from, int64_t to, int fresh, float *acc
-#define SX_INSTANCE(n, nb) SX_APART void sx_tile_##n##_##nb(SX_ARGUMENTS) { sx_tile(n, nb, x, at, w, wb, run, from, to, fresh, acc); }
+#define SX_INSTANCE(n, nb) SX_OWN void sx_tile_##n##_##nb(SX_ARGUMENTS) { sx_tile(n, nb, x, at, w, wb, run, from, to, fresh, acc); }
 SX_TILES(SX_INSTANCE)
 static void sx_any_tile(int n, int nb, SX_ARGUMENTS) {
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(x, at, w, wb, run, from, to, fresh, acc); break;

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.contract import LANES, Contraction, contraction
-from sardonyx.kernel.expr import Axis, Buffer, Const, Fold, Load, free_axes, walk, where
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, free_axes, walk, where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.passes.program import Launch, Program
