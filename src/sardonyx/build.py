@@ -66,18 +66,17 @@ def clear() -> int:
 def library(
     sources: Mapping[str, str],
     *,
-    unfused: bool = False,
     compiler: Compiler | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """The shared library made of C files (name -> text; only the .c files are compiled), from the
     cache or built now.
 
-    unfused: numerics="unfused". progress hears of every file compiled. Raises BuildError where
+    progress hears of every file compiled. Raises BuildError where
     there is no compiler or it refuses.
     """
     compiler = compiler or find_compiler()
-    arguments = [*flags(compiler), *(["-DSX_UNFUSED"] if unfused else [])]
+    arguments = flags(compiler)
     folder = cache_folder()
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
     if _touched(path):

@@ -64,7 +64,7 @@ def wrapper(
     comment = _comment(name, launch, places)
     lines, traps = _body(number, launch, places, shared, printer)
     if not lines:
-        return Wrapper(name, f"{comment}   Nothing to do: the bytes are there already. */\n", False)
+        return Wrapper(name, f"{comment}\n   Nothing to do: the bytes are there. */\n", False)
     body = "\n".join(lines)
     declared = "".join(f"  {line}\n" for line in declarations(body))
     status = ", sx_status *status" if traps else ""
@@ -146,6 +146,8 @@ def _choice(
     pairs: dict[tuple[str, str], dict[Buffer, Buffer]] = {}
     for o, i in sorted(in_place(kernel)):
         x, read = kernel.inputs[i], launch.reads[i]
+        if (o, i) in kernel.views:
+            continue
         if x is not None and read is not None and x.root in buffers(kernel):
             pairs.setdefault((launch.writes[o], read), {})[x.root] = kernel.outputs[o].root
     for (write, read), same in pairs.items():

@@ -24,7 +24,10 @@ from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
 from sardonyx.plan import Plan
 
-_COMPILE = "-std=c99 -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
+CONTRACT_FLAGS = (
+    "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
+)
+_UNFUSED = '#define SX_UNFUSED 1 /* numerics = "unfused": multiply, then add */\n'
 
 
 def emit(
@@ -35,13 +38,15 @@ def emit(
     prefix: str = "sardonyx",
     printer: Printer = print_c,
     units: int = 1,
+    unfused: bool = False,
 ) -> Source:
     """The C of a program.
 
     plan: where all tensors lie; None leaves that, and the values of `symbols`, to the caller's
     tables: then weights, inputs and written outputs lie outside M, and host nothing else.
     prefix: of the names that the linker sees. printer: how kernels are written. units: into
-    how many more files the kernels are split (1: none, they stand in model.c).
+    how many more files the kernels are split (1: none, they stand in model.c). unfused:
+    numerics="unfused".
     """
     places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
     wrappers = [
@@ -50,13 +55,14 @@ def emit(
     ]
     steps = _steps(program, places, wrappers, prefix)
     kernels = shared.texts()
-    split = _split(kernels, units) if units > 1 else ()
+    first = _UNFUSED if unfused else ""
+    split = _split(kernels, units, first) if units > 1 else ()
     own = kernels if not split else [_prototype(text) for text in kernels]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, wrappers, prefix)]
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix),
-        main=_main(rest),
+        main=first + _main(rest),
         units=split,
         blob=places.blob,
         memory=None if plan is None else plan.size,
@@ -66,6 +72,7 @@ def emit(
         outputs=tuple(program.outputs),
         functions=tuple(w.name for w in wrappers),
         kernels=len(kernels),
+        unfused=unfused,
     )
 
 
@@ -76,20 +83,20 @@ def _environment() -> str:
 
 def _main(parts: Sequence[str]) -> str:
     body = "\n".join(parts)
-    head = f"/* Written by Sardonyx. Compile with\n   {_COMPILE} */\n"
+    head = f"/* Written by Sardonyx. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
     copies = "#include <string.h>\n" if "memcpy(" in body else ""
     include = '#include "model.h"\n'
     return f"{head}{include}{copies}{prelude(body)}\n{body}"
 
 
-def _split(kernels: Sequence[str], units: int) -> tuple[str, ...]:
+def _split(kernels: Sequence[str], units: int, first: str) -> tuple[str, ...]:
     """The kernels, made visible to other files, in files of about equal length."""
     files_: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
     for text in sorted(kernels, key=len, reverse=True):
         least = min(files_, key=lambda f: sum(map(len, f)))
         least.append(f"{_prototype(text)}{text.replace('static void', 'void', 1)}")
     bodies = ["\n".join(f) for f in files_]
-    return tuple(f"{prelude(body)}\n{body}" for body in bodies)
+    return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
 
 
 def _prototype(text: str) -> str:
@@ -209,6 +216,9 @@ typedef struct {{
 }} {p}_context;
 
 {P}_PUBLIC int {p}_run({p}_context *context);
+
+/* The weights as weights.c has them. */
+const unsigned char *{p}_weights(void);
 
 #ifdef __cplusplus
 }}

@@ -61,7 +61,8 @@ class Source:
     header, main: model.h and model.c. units: more C files, when the kernels were split off for
     parallel compilation. memory: N, the bytes of M; None where it depends on the dims. slots: what
     the offsets table holds, in order (empty where offsets are constants). symbols: what the dims
-    table holds. functions: launch -> its function's name; kernels: how many functions they share.
+    table holds. functions: launch -> its function's name. kernels: how many functions they share.
+    unfused: whether numerics="unfused".
     """
 
     prefix: str
@@ -76,6 +77,7 @@ class Source:
     outputs: tuple[str, ...]
     functions: tuple[str, ...]
     kernels: int
+    unfused: bool
 
     def files(self) -> dict[str, str]:
         """File name -> text, all that a compiler needs."""

@@ -49,17 +49,22 @@ class Blob:
     def add(self, array: Array) -> int:
         """The offset at which the array's bytes lie."""
         data = np.ascontiguousarray(array)
-        key = data.dtype.str, sha256(_bytes(data)).digest()
+        key = data.dtype.str, sha256(little_endian(data)).digest()
         if key not in self._known:
             self._known[key] = self.size
             self.arrays.append((self.size, data))
             self.size += -(-data.nbytes // ALIGNMENT) * ALIGNMENT
         return self._known[key]
 
+    def find(self, array: Array) -> int | None:
+        """The offset of an array that was added, or None."""
+        data = np.ascontiguousarray(array)
+        return self._known.get((data.dtype.str, sha256(little_endian(data)).digest()))
+
     def pieces(self) -> Iterator[bytes]:
         """The bytes of the blob, array by array with padding."""
         for _, data in self.arrays:
-            raw = _bytes(data)
+            raw = little_endian(data)
             yield raw + bytes(-len(raw) % ALIGNMENT)
 
     def write(self, path: Path) -> None:
@@ -69,7 +74,7 @@ class Blob:
                 file.write(piece)
 
 
-def _bytes(data: Array) -> bytes:
+def little_endian(data: Array) -> bytes:
     """The elements row-major and little-endian."""
     return data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
 
@@ -98,12 +103,16 @@ def _octal(data: bytes) -> str:
     return bytes(table[np.frombuffer(data, np.uint8)].tobytes()).decode("ascii")
 
 
-def c_file(name: str, blob: Blob) -> str:
-    """weights.c: the blob as the array `name`."""
-    body = c_bytes(name, b"".join(blob.pieces()))
-    rows = max(1, -(-blob.size // ROW))
-    declared = f"extern const unsigned char {name}[{rows}][{ROW}];\n"
-    return f"/* The weights, {blob.size} bytes. */\n{_LITTLE}{_QUIET}{declared}{body}"
+def c_file(prefix: str, blob: Blob) -> str:
+    """weights.c: the blob, and the function that model.h declares for it."""
+    body = c_bytes("weights", b"".join(blob.pieces()), static=True)
+    return f"""\
+/* The weights, {blob.size} bytes. */
+#include "model.h"
+{_LITTLE}{_QUIET}
+{body}
+const unsigned char *{prefix}_weights(void) {{ return weights[0]; }}
+"""
 
 
 def quiet() -> str:

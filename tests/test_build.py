@@ -1,0 +1,122 @@
+"""The compiler and the cache of libraries."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sardonyx import build, compiler
+from sardonyx.errors import BuildError
+
+FILES = {
+    "answer.h": "int answer(void);\n",
+    "a.c": '#include "answer.h"\nint other(void);\n'
+    '__attribute__((visibility("default"))) int answer(void) { return other(); }\n',
+    "b.c": "int other(void) { return 42; }\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CC", raising=False)
+    return tmp_path / "cache"
+
+
+def test_several_files_become_one_library() -> None:
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_the_same_files_are_compiled_once() -> None:
+    heard: list[str] = []
+    first = build.library(FILES, progress=lambda done, total, what: heard.append(what))
+    again = build.library(FILES, progress=lambda done, total, what: heard.append("again"))
+    assert first == again
+    assert heard == ["compiling", "compiled a.c", "compiled b.c", "linked"]
+
+
+def test_another_text_is_another_library() -> None:
+    changed = {**FILES, "b.c": "int other(void) { return 43; }\n"}
+    assert build.load(build.library(changed)).answer() == 43
+    assert build.library(changed) != build.library(FILES)
+
+
+def test_the_key_depends_on_all_that_changes_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    gcc, other = compiler.Compiler(("cc",), "12"), compiler.Compiler(("cc",), "13")
+    keys = {build.digest(FILES, gcc, ["-O3"]), build.digest(FILES, other, ["-O3"])}
+    keys |= {build.digest(FILES, gcc, ["-O2"]), build.digest({}, gcc, ["-O3"])}
+    monkeypatch.setattr(build, "cpu_identity", lambda: "another")
+    keys.add(build.digest(FILES, gcc, ["-O3"]))
+    monkeypatch.setattr(build, "NUMERICS_REVISION", 99)
+    keys.add(build.digest(FILES, gcc, ["-O3"]))
+    assert len(keys) == 6
+
+
+def test_the_least_recently_used_library_goes_first(tmp_path: Path) -> None:
+    for i, name in enumerate(("a.so", "b.so", "c.so")):
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (i, i))
+    os.utime(tmp_path / "a.so", (9, 9))
+    build.evict(tmp_path, 200)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.so", "c.so"]
+
+
+def test_the_library_just_built_is_kept_whatever_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE_BYTES", "1")
+    assert build.library(FILES).exists()
+
+
+def test_clear_empties_the_cache(cache: Path) -> None:
+    build.library(FILES)
+    assert build.clear() > 0
+    assert list(cache.iterdir()) == []
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_nothing_but_the_library_and_its_lock_stays(cache: Path) -> None:
+    build.library(FILES)
+    assert sorted(p.suffix for p in cache.iterdir()) == [".lock", ".so"]
+
+
+def test_processes_may_build_the_same_library_at_once(cache: Path) -> None:
+    program = f"from sardonyx import build\nprint(build.load(build.library({FILES!r})).answer())"
+    command = [sys.executable, "-c", program]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
+    assert [p.communicate()[0].strip() for p in running] == [b"42"] * 4
+    assert len(list(cache.glob("*.so"))) == 1
+
+
+def test_a_refusal_shows_the_compilers_words() -> None:
+    with pytest.raises(BuildError, match="nonsense"):
+        build.library({"a.c": "nonsense\n"})
+
+
+def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(compiler, "find_spec", lambda name: None)
+    compiler._find.cache_clear()
+    with pytest.raises(BuildError, match=r"pip install \"sardonyx\[zig\]\""):
+        compiler.find_compiler()
+    compiler._find.cache_clear()
+
+
+def test_a_wrong_cc_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler --flag")
+    with pytest.raises(BuildError, match="no-such-compiler --flag"):
+        compiler.find_compiler()
+
+
+def test_cc_is_used_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "clang -O1")
+    assert compiler.find_compiler().command == ("clang", "-O1")
+
+
+@pytest.mark.slow
+def test_the_zig_wheel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
+    assert build.load(build.library(FILES)).answer() == 42
