@@ -87,7 +87,8 @@ def conv_transpose(
     ]
     wanted: Sequence[Dim] = list(output_shape or ())[-rank:]
     if auto_pad.startswith("SAME") and not wanted:
-        wanted = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
+        same = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
+        wanted = [extreme("min", a, b) for a, b in zip(same, full, strict=True)]
     begin, out = _transposed_output(full, wanted, auto_pad, pads)
     weight = _loader(w, channels)
 

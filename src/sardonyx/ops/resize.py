@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import reduce
+from math import floor
 from operator import mul
 
 import numpy as np
@@ -102,8 +103,7 @@ def _scaled_sides(x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> li
     for a, scale in zip(axes, scales, strict=True):
         size = x.shape[a]
         if isinstance(size, int):
-            length = float(np.float32(size) * np.float32(scale))
-            sides.append(Side(a, size, int(np.floor(length)), scale, length))
+            sides.append(Side(a, size, floor(size * scale), scale, size * scale))
         else:
             sides.append(Side(a, size, _scaled(size, scale), scale, None))
     return sides

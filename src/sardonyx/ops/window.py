@@ -83,9 +83,8 @@ def window(
         raise InvalidModel("kernel_shape, strides and dilations must be at least 1")
     reach = [(n - 1) * q + 1 for n, q in zip(kernel, d, strict=True)]
     begin, end = _padding(spatial, reach, s, auto_pad, pads)
-    ceil = bool(ceil_mode) and auto_pad == "NOTSET"
     sides = zip(spatial, reach, s, begin, end, strict=True)
-    output = tuple(_places(*side, ceil) for side in sides)
+    output = tuple(_places(*side, bool(ceil_mode)) for side in sides)
     return Window(tuple(spatial), tuple(kernel), s, d, begin, end, output)
 
 
