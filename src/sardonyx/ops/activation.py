@@ -93,13 +93,8 @@ def unit(x: Expr) -> Expr:
 
 
 @operator("Softplus", 1, 22, accuracy="approximate")
-def softplus_(k: Builder, x: Tensor) -> Tensor:
-    return elementwise(k, softplus, x)
-
-
-def softplus(x: Expr) -> Expr:
-    """log(1 + exp(x)), in the form that neither overflows nor cancels."""
-    return maximum(x, 0) + fn.log1p(fn.exp(-alu("abs", x)))
+def softplus(k: Builder, x: Tensor) -> Tensor:
+    return elementwise(k, fn.softplus, x)
 
 
 @operator("Softsign", 1, 22)
@@ -109,7 +104,7 @@ def softsign(k: Builder, x: Tensor) -> Tensor:
 
 @operator("Mish", 18, 22, accuracy="approximate")
 def mish(k: Builder, x: Tensor) -> Tensor:
-    return elementwise(k, lambda e: e * fn.tanh(softplus(e)), x)
+    return elementwise(k, lambda e: e * fn.tanh(fn.softplus(e)), x)
 
 
 @operator("Gelu", 20, accuracy="approximate")
