@@ -10,6 +10,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, TypeProto
 
 from sardonyx.errors import InvalidModel, ModelError
 from sardonyx.graph import Graph
+from sardonyx.infer import infer
 from sardonyx.model import Limits, Model, Source, load
 from sardonyx.model.load import canonical, opsets
 from sardonyx.resolve.assemble import Assembler
@@ -19,7 +20,7 @@ from sardonyx.resolve.functions import Inliner, Note, Scope
 from sardonyx.resolve.names import check_function, check_graph
 from sardonyx.resolve.operators import Key
 from sardonyx.resolve.rename import Names
-from sardonyx.resolve.shapes import check_graph_types, dim_params, infer, name_dims
+from sardonyx.resolve.shapes import check_graph_types, dim_params, infer_types, name_dims
 from sardonyx.resolve.weights import Weights
 
 Result = TypeVar("Result")
@@ -72,7 +73,7 @@ def _resolve(model: Model, proto: ModelProto) -> Graph:
     ready = _prepare(model, proto)
     unnamed = set(ready.unnamed)
     assembler = Assembler(ready.inliner, ready.weights, ready.params, model.limits, unnamed)
-    return assembler.main(proto, ready.typed)
+    return infer(assembler.main(proto, ready.typed))
 
 
 def _prepare(model: Model, proto: ModelProto) -> Prepared:
@@ -90,13 +91,13 @@ def _prepare(model: Model, proto: ModelProto) -> Prepared:
     inliner = Inliner(functions, model.limits, Names.of(proto), weights)
     inliner.annotate(proto.graph.node, Note("", (), opsets(proto.opset_import, "the model")))
     inliner.expand(proto.graph)
-    typed = infer(proto, inliner)
+    typed = infer_types(proto, inliner)
     while inliner.deferred:
         before = inliner.made
         inliner.expand(proto.graph, Scope.of(typed))
         if inliner.made == before:
             break
-        typed = infer(proto, inliner)
+        typed = infer_types(proto, inliner)
     return Prepared(weights, inliner, typed, params, unnamed)
 
 

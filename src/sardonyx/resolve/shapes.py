@@ -60,7 +60,7 @@ def check_graph_types(graph: GraphProto, limits: Limits) -> None:
         check_graph_types(inner, limits)
 
 
-def infer(model: ModelProto, inliner: Inliner) -> GraphProto:
+def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
     """The inlined main graph as ONNX's inference types it; InvalidModel names the node."""
     light = ModelProto()
     light.CopyFrom(model)
