@@ -429,6 +429,13 @@ def test_an_operator_without_a_definition_is_named() -> None:
         Machine(graph([("Nonesuch", "x", "y")], "x", "y")).start({"x": numbers(2, 3)})
 
 
+def test_an_input_of_a_type_that_is_not_there_is_named() -> None:
+    made = diamond()
+    types = {name: tensor for name, tensor in made.types.items() if name != "x"}
+    with pytest.raises(UnsupportedModel, match="the input 'x'"):
+        Machine(replace(made, types=types)).start({})
+
+
 def test_a_machine_that_was_not_started_says_so() -> None:
     with pytest.raises(RunError, match="start"):
         Machine(diamond()).step()
