@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, evaluate, floordiv, substitute, symbol
+from sardonyx.dims import Dim, evaluate, extreme, floordiv, substitute, symbol
 from sardonyx.errors import InternalError
 from sardonyx.kernel.build import Builder, Tensor, operand
 from sardonyx.kernel.expr import (
@@ -90,6 +90,19 @@ def test_a_strided_slice_backwards_is_proven() -> None:
     x, k = x_of(n), Builder(1)
     out = k.compute((floordiv(n + 1, 2),), lambda i: x[n - 1 - 2 * i])
     assert traps(k, out, x) == 0
+
+
+def test_a_slice_with_clamped_ends_is_proven_for_sizes_of_any_order() -> None:
+    x, k = x_of(n), Builder(1)
+    low, high = extreme("min", n, 3), extreme("min", n, 10)
+    for extent, step in [
+        (high - low, 1),
+        (extreme("max", floordiv(high - low + 1, 2), 0), 2),
+        (n - 2 * floordiv(n + 2, 3), 1),
+    ]:
+        first = low if extent != n - 2 * floordiv(n + 2, 3) else 2 * floordiv(n + 2, 3)
+        out = k.compute((extent,), lambda i, s=step, f=first: x[i * s + f])
+        assert traps(k, out, x) == 0
 
 
 def test_the_predicate_of_a_fold_proves_its_terms() -> None:

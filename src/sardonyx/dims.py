@@ -273,8 +273,8 @@ def nonnegative(
     """Whether d >= 0 follows, where each of `facts` is >= 0; False if unproven.
 
     `bounds` gives [lo, hi] of an atom that dims do not know (a kernel's axis); `cases` gives the
-    values that an atom may have, each with the facts that hold then. The steps, in order: split an
-    extreme into its cases, take a fact off, relax a quotient, put a bound for an atom.
+    values that an atom may have, each with the facts that hold then. The steps, in order: take a
+    fact off, put a bound for an atom, split an extreme into its cases, relax a quotient.
     """
     return _Proof(bounds, cases).holds(d, facts, effort)
 
@@ -290,13 +290,18 @@ class _Proof:
             return True
         if effort <= 0 or next(self.steps, None) is None:
             return False
+        if any(self.holds(x, f, effort - 3) for x, f in _without_fact(d, facts)):
+            return True
+        hidden = _hidden(d)
+        plain = [a for a in _atoms(d) if a not in hidden and not isinstance(a, Quotient)]
+        if any(self.holds(x, facts, effort - 1) for x in self._relaxed(d, plain, facts, effort)):
+            return True
         for a in _atoms(d):
             cases = _extreme_cases(a) or self.cases(a)
             if cases:
                 return all(self._case(d, facts, effort, a, c) for c in cases)
-        if any(self.holds(x, f, effort - 3) for x, f in _without_fact(d, facts)):
-            return True
-        return any(self.holds(x, facts, effort - 1) for x in self._relaxed(d, facts, effort))
+        rest = sorted(_atoms(d), key=lambda a: not isinstance(a, Quotient))
+        return any(self.holds(x, facts, effort - 1) for x in self._relaxed(d, rest, facts, effort))
 
     def evident(self, d: Dim) -> bool:
         """Whether every term is >= 0 once each atom is counted from its least number."""
@@ -350,9 +355,10 @@ class _Proof:
         kept = tuple(substitute(f, put) for f in facts) + case[1]
         return self.holds(substitute(d, put), kept, effort - 1)
 
-    def _relaxed(self, d: Dim, facts: tuple[Dim, ...], effort: int) -> Iterator[Dim]:
-        """Dims that are >= 0 only if d is, with one atom less (a quotient first)."""
-        atoms = sorted(_atoms(d), key=lambda a: (not isinstance(a, Quotient), *_order(a)))
+    def _relaxed(
+        self, d: Dim, atoms: list[Hashable], facts: tuple[Dim, ...], effort: int
+    ) -> Iterator[Dim]:
+        """A dim that is >= 0 only if d is, without the first of the atoms that allows it."""
         for a in atoms:
             parts = None if isinstance(a, Sym) else _linear(d, a)
             if parts is None:
@@ -382,6 +388,16 @@ class _Proof:
 
 def _atoms(d: Dim) -> list[Hashable]:
     return [] if isinstance(d, int) else sorted(d.atoms, key=_order)
+
+
+def _hidden(d: Dim) -> frozenset[Hashable]:
+    """The atoms that stand inside a quotient or extreme of d."""
+    found: set[Hashable] = set()
+    for a in _atoms(d):
+        match a:
+            case Quotient(x, y) | Extreme(_, x, y):
+                found.update(*map(_atoms, (x, y)), _hidden(x), _hidden(y))
+    return frozenset(found)
 
 
 def _extreme_cases(a: Hashable) -> tuple[Case, ...]:
