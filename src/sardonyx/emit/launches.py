@@ -17,7 +17,7 @@ from sardonyx.emit.source import Launch
 from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import Function, buffers, wrapped
+from sardonyx.kernel.print_c import NAME, Function, buffers, wrapped
 from sardonyx.plan import in_place
 
 Printer: TypeAlias = Callable[[Kernel, Mapping[Buffer, Buffer]], Function]
@@ -43,8 +43,9 @@ class Shared:
         number = len(self.names)
         return self.names.setdefault(function.text, f"k{number:02d}_{identifier(word)}")
 
-    def texts(self) -> list[str]:
-        return [text.replace("@", name) for text, name in self.names.items()]
+    def texts(self) -> dict[str, str]:
+        """name -> the function's definition, in the order they were asked for."""
+        return {name: text.replace(NAME, name) for text, name in self.names.items()}
 
 
 @dataclass(frozen=True, slots=True)

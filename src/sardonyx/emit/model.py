@@ -10,7 +10,7 @@ so that one program may run in many threads, each with a context and a memory of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -54,10 +54,9 @@ def emit(
         for i, launch in enumerate(program.launches)
     ]
     steps = _steps(program, places, wrappers, prefix)
-    kernels = shared.texts()
-    first = _UNFUSED if unfused else ""
+    kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
-    own = kernels if not split else [_prototype(text) for text in kernels]
+    own = [_prototype(*item) if split else item[1] for item in kernels.items()]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, wrappers, prefix)]
     return Source(
         prefix=prefix,
@@ -89,20 +88,21 @@ def _main(parts: Sequence[str]) -> str:
     return f"{head}{include}{copies}{prelude(body)}\n{body}"
 
 
-def _split(kernels: Sequence[str], units: int, first: str) -> tuple[str, ...]:
+def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...]:
     """The kernels, made visible to other files, in files of about equal length."""
-    files_: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
-    for text in sorted(kernels, key=len, reverse=True):
-        least = min(files_, key=lambda f: sum(map(len, f)))
-        least.append(f"{_prototype(text)}{text.replace('static void', 'void', 1)}")
-    bodies = ["\n".join(f) for f in files_]
+    parts: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
+    for name, text in sorted(kernels.items(), key=lambda item: -len(item[1])):
+        least = min(parts, key=lambda part: sum(map(len, part)))
+        public = text.replace(f"static void {name}(", f"void {name}(", 1)
+        least.append(f"{_prototype(name, text)}{public}")
+    bodies = ["\n".join(part) for part in parts]
     return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
 
 
-def _prototype(text: str) -> str:
+def _prototype(name: str, text: str) -> str:
     """The declaration of a kernel that another file defines."""
-    head = text[text.index("static void") : text.index(") {") + 1]
-    return head.replace("static void", "void", 1) + ";\n"
+    start = text.index(f"static void {name}(") + len("static ")
+    return f"{text[start : text.index(') {', start)]});\n"
 
 
 def _steps(program: Program, places: Places, wrappers: Sequence[Wrapper], prefix: str) -> list[str]:
