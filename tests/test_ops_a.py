@@ -19,20 +19,8 @@ from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower, operators
 from sardonyx.types import Array
 
-FAMILIES = {
-    f"sardonyx.ops.{f}"
-    for f in (
-        "activation",
-        "cast",
-        "constant",
-        "elementwise",
-        "matmul",
-        "norm",
-        "reduce",
-        "softmax",
-    )
-}
-OPERATORS = sorted({o.name for o in operators() if o.define.__module__ in FAMILIES})
+FAMILIES = "activation cast constant einsum elementwise matmul norm reduce softmax".split()
+OPERATORS = sorted({o.name for o in operators() if o.define.__module__.split(".")[-1] in FAMILIES})
 RANDOM = "test_training_dropout"  # only its zero_ratio cases are not random
 NAN, INF = np.nan, np.inf
 
@@ -265,6 +253,18 @@ def test_matmul_has_the_shapes_and_values_of_numpy(
     found = run("MatMul", 13, x, y)
     assert found.dtype == dtype
     assert np.array_equal(found, np.matmul(x, y))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [("ij,jk->ik", [(2, 3), (3, 4)]), ("ii->i", [(3, 3)]), ("ij->", [(3, 4)]), ("ij", [(3, 4)]),
+     ("...ij,...jk", [(5, 2, 3), (4, 1, 3, 2)]), ("b...,c->c...", [(2, 3), (4,)]),
+     ("i,j,ij->j", [(3,), (4,), (3, 4)]), (",a->a", [(), (3,)]), ("ii", [(3, 3)])],
+)  # fmt: skip
+def test_einsum_has_the_values_of_numpy(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(0)
+    feeds = [rng.integers(-5, 5, s).astype(np.float32) for s in shapes]
+    assert np.array_equal(run("Einsum", 12, *feeds, equation=equation), np.einsum(equation, *feeds))
 
 
 def test_gemm_without_beta_does_not_look_at_c() -> None:

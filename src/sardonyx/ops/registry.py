@@ -28,8 +28,9 @@ Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 FAMILIES = (
-    "activation", "cast", "constant", "conv", "elementwise", "gather", "matmul", "movement", "norm",
-    "pad", "pool", "pool_lp", "reduce", "reshape", "resize", "scatter", "shape", "softmax",
+    "activation", "cast", "constant", "conv", "einsum", "elementwise", "gather", "matmul",
+    "movement", "norm", "pad", "pool", "pool_lp", "reduce", "reshape", "resize", "sample",
+    "scatter", "shape", "softmax",
 )  # fmt: skip
 
 
