@@ -94,26 +94,32 @@ def undetermined(graph: Graph) -> dict[Operation, SardonyxError]:
         try:
             _lowered(graph, op)
         except (Undetermined, UnsupportedModel) as error:
-            found[op] = error
+            found[op] = _bare(error)
     return found
+
+
+def _bare(error: SardonyxError) -> SardonyxError:
+    """The error without its traceback, whose frames would keep the graph alive."""
+    if isinstance(error, Undetermined):
+        return Undetermined(str(error), error.tensor)
+    return type(error)(str(error))
 
 
 def _lowered(graph: Graph, op: Operation) -> tuple[Kernel, int]:
     memo = _LOWERED.setdefault(graph, _Lowered())
     if op in memo.refused:
-        raise memo.refused[op].with_traceback(None)
+        raise _bare(memo.refused[op])
     if op not in memo.kernels:
-        known = _Known(dict(graph.types), dict(graph.values), graph)
-        memo.kernels[op] = _lower(known, op)
+        memo.kernels[op] = _lower(_Known(graph.types, graph.values, graph), op)
     return memo.kernels[op]
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """Types and values while they are being found."""
+    """Types and values as far as they are found."""
 
-    types: dict[str, TensorType]
-    values: dict[str, Array]
+    types: Mapping[str, TensorType]
+    values: Mapping[str, Array]
     graph: Graph
 
     def value(self, name: str) -> Array | None:
@@ -125,22 +131,23 @@ class _Known:
 
 def _infer(graph: Graph, declared: bool) -> Graph:
     inputs = {*graph.inputs, *graph.overridable}
-    given = {n: v for n, v in graph.values.items() if n in inputs}
-    known, lowered = _Known(dict(graph.types), given, graph), _Lowered()
+    types = dict(graph.types)
+    values = {n: v for n, v in graph.values.items() if n in inputs}
+    known, lowered = _Known(types, values, graph), _Lowered()
     for op in graph.operations:
         names = [name for name in op.outputs if name]
         try:
             kernel, _ = lowered.kernels[op] = _lower(known, op)
         except (Undetermined, UnsupportedModel) as error:
-            lowered.refused[op] = error
-            known.types.update(_fallback(known, op, names))
+            lowered.refused[op] = _bare(error)
+            types.update(_fallback(known, op, names))
             continue
         for name, buffer in zip(names, kernel.outputs, strict=True):
-            known.types[name] = TensorType(buffer.dtype, buffer.shape)
+            types[name] = TensorType(buffer.dtype, buffer.shape)
             if declared and name in graph.declared:
-                _agree(op, name, known.types[name], graph.declared[name])
-        known.values.update(zip(names, _values(known, op, kernel), strict=False))
-    result = replace(graph, types=known.types, values=known.values)
+                _agree(op, name, types[name], graph.declared[name])
+        values.update(zip(names, _values(known, op, kernel), strict=False))
+    result = replace(graph, types=types, values=values)
     _LOWERED[result] = lowered
     return result
 
@@ -243,12 +250,12 @@ def value_inputs(graph: Graph) -> tuple[str, ...]:
     that operand all others but the first (Slice names `starts` first, and needs `ends` too).
     Inputs of rank 2 and more are data, never sizes.
     """
-    producers = graph.producers()
+    producers, known = graph.producers(), _Known(graph.types, graph.values, graph)
     todo = [n for op, e in undetermined(graph).items() for n in _asked(graph, op, e)]
     seen: set[str] = set()
     while todo:
         name = todo.pop()
-        if name in seen or _Known({}, dict(graph.values), graph).value(name) is not None:
+        if name in seen or known.value(name) is not None:
             continue
         seen.add(name)
         if name in producers:
