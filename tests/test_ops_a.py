@@ -20,7 +20,8 @@ from sardonyx.ops.registry import find, lower, operators
 from sardonyx.types import Array
 
 FAMILIES = (
-    "activation", "cast", "constant", "einsum", "elementwise", "matmul", "norm", "reduce", "softmax",
+    "activation", "cast", "constant", "einsum", "elementwise", "matmul", "norm", "reduce",
+    "softmax",
 )  # fmt: skip
 OPERATORS = sorted({o.name for o in operators() if o.define.__module__.split(".")[-1] in FAMILIES})
 RANDOM = "test_training_dropout"  # only its zero_ratio cases are not random
