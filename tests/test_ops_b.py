@@ -18,10 +18,10 @@ from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower
 
 OPERATORS = """
-    AveragePool Concat Conv ConvTranspose DepthToSpace Expand Flatten Gather GatherElements
-    GatherND GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool MaxUnpool OneHot Pad
-    Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape Size Slice SpaceToDepth
-    Split Squeeze Tile TopK Transpose Unsqueeze Upsample
+    AveragePool Concat Conv ConvTranspose DeformConv DepthToSpace Expand Flatten Gather
+    GatherElements GatherND GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample LpPool MaxPool
+    MaxUnpool OneHot Pad Reshape Resize ReverseSequence Scatter ScatterElements ScatterND Shape
+    Size Slice SpaceToDepth Split Squeeze Tile TopK Transpose Unsqueeze Upsample
 """.split()  # noqa: SIM905
 N, H, W = symbol("N"), symbol("H"), symbol("W")
 

@@ -36,13 +36,13 @@ def conv(
     Padding is present, as zeros.
     """
     total, channels, *kernel = numbers(w.shape, "the shape of the weights")
-    _check(x, channels * group, total, group, kernel, kernel_shape)
+    check_weights(x, channels * group, total, group, kernel, kernel_shape)
     filters = total // group
     win = window(x.shape[2:], kernel, strides, dilations, auto_pad, pads)
-    weight = _loader(w, channels)
+    weight = weight_loader(w, channels)
 
     def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
-        return _dot(
+        return sum_of_products(
             k,
             channels,
             kernel,
@@ -52,7 +52,7 @@ def conv(
             ),
         )
 
-    return _grouped(k, x, b, group, filters, win.output, element)
+    return grouped(k, x, b, group, filters, win.output, element)
 
 
 @operator("ConvTranspose", 1, 11, 22, accuracy="rounding")
@@ -76,7 +76,7 @@ def conv_transpose(
     A term for which x has no such i (a hole or a border) is absent.
     """
     total, filters, *kernel = numbers(w.shape, "the shape of the weights")
-    _check(x, total, total, group, kernel, kernel_shape)
+    check_weights(x, total, total, group, kernel, kernel_shape)
     channels, rank = total // group, len(kernel)
     s = per_axis(strides, rank, 1, "strides")
     d = per_axis(dilations, rank, 1, "dilations")
@@ -90,7 +90,7 @@ def conv_transpose(
         same = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
         wanted = [extreme("min", a, b) for a, b in zip(same, full, strict=True)]
     begin, out = _transposed_output(full, wanted, auto_pad, pads)
-    weight = _loader(w, channels)
+    weight = weight_loader(w, channels)
 
     def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         def spread(r: Sequence[Expr]) -> list[Expr]:
@@ -103,7 +103,7 @@ def conv_transpose(
             whole = [(i % q).eq(0) for i, q in zip(spread(r), s, strict=True) if q > 1]
             return conjunction([*whole, within(source(r), [0] * rank, x.shape[2:])])
 
-        return _dot(
+        return sum_of_products(
             k,
             channels,
             kernel,
@@ -114,7 +114,7 @@ def conv_transpose(
             present,
         )
 
-    return _grouped(k, x, b, group, filters, out, element)
+    return grouped(k, x, b, group, filters, out, element)
 
 
 def _transposed_output(
@@ -134,7 +134,7 @@ def _transposed_output(
     return begin, [n - p - q for n, p, q in zip(full, begin, end, strict=True)]
 
 
-def _grouped(
+def grouped(
     k: Builder,
     x: Tensor,
     b: Tensor | None,
@@ -159,7 +159,7 @@ def _grouped(
     return out
 
 
-def _dot(
+def sum_of_products(
     k: Builder,
     channels: int,
     kernel: Sequence[int],
@@ -182,12 +182,12 @@ def _dot(
     )
 
 
-def _loader(w: Tensor, channels: int) -> Callable[[tuple[Operand, ...]], Expr]:
+def weight_loader(w: Tensor, channels: int) -> Callable[[tuple[Operand, ...]], Expr]:
     """How weights are loaded: the last block of channels may be a partial one."""
     return w.guard if channels > BLOCK and channels % BLOCK else w.__getitem__
 
 
-def _check(
+def check_weights(
     x: Tensor,
     channels: int,
     divided: int,
