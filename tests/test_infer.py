@@ -182,7 +182,7 @@ def test_kernels_are_made_once_and_die_with_their_graph() -> None:
     again = pickle.loads(pickle.dumps(g))
     assert kernel_of(again, again.operations[0]) is not kernel_of(g, op)
     del g
-    assert gc.collect() >= 0
+    gc.collect()
     assert gone() is None
 
 
