@@ -9,15 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kernels import Case, check, compile_all, edges, elementwise
+from kernels import Case, call, check, compile_all, edges, elementwise
 
 from sardonyx import types as t
+from sardonyx.dims import symbol
+from sardonyx.errors import RunError
 from sardonyx.kernel import interpret
 from sardonyx.kernel.alu import ALU
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import Alu, Expr, alu, cast, const, lift, where
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import SPELLING, print_c
+from sardonyx.kernel.print_c import SPELLING, prelude, print_c
 from sardonyx.types import DTYPES, Array, DType
 
 BUILDS = [
@@ -191,6 +193,13 @@ def moves() -> Kernel:
     return k.kernel("moves", [x], [y])
 
 
+def overwritten() -> Kernel:
+    """An output of another type in the place of its input."""
+    k = Builder(1)
+    x = operand("x", t.float32, (100,))
+    return k.kernel("overwritten", [x], [k.compute((100,), lambda i: cast(x[i] * 3.0, t.int32))])
+
+
 FAMILIES: dict[str, Callable[[], list[Case]]] = {
     "alu": alu_cases,
     "cast": cast_cases,
@@ -231,3 +240,63 @@ def test_printed_c_has_no_undefined_behaviour(family: str, tmp_path: Path) -> No
     library = compile_all(functions, tmp_path, "gcc", SANITIZED)
     for i, case in enumerate(cases):
         check(case, getattr(library, f"k{i}"))
+
+
+def test_an_output_may_overwrite_an_input_of_another_type(tmp_path: Path) -> None:
+    kernel, x = overwritten(), np.linspace(-9, 9, 100, dtype=np.float32)
+    (source,), (target,) = kernel.inputs, kernel.outputs
+    assert source is not None
+    function = print_c(kernel, {source: target})
+    library = compile_all([function.named("k0")], tmp_path, "gcc", ("-O3", "-march=native"))
+    memory = x.copy()
+    call(function, library.k0, {source: memory, target: memory})
+    assert memory.tobytes() == interpret.evaluate(kernel, [x])[0].tobytes()
+
+
+def test_an_output_that_overwrites_its_input_is_one_pointer() -> None:
+    k = Builder(1)
+    x = operand("x", t.float32, (100,))
+    kernel = k.kernel("double", [x], [k.compute((100,), lambda i: x[i] * 2.0)])
+    assert print_c(kernel, {x.buffer: kernel.outputs[0]}).pointers == kernel.outputs
+
+
+def test_a_load_out_of_bounds_traps(tmp_path: Path) -> None:
+    kernel = gather(49)
+    function = print_c(kernel)
+    library = compile_all([function.named("k0")], tmp_path, "gcc", ("-O1",))
+    index, x = np.full(40, 50, np.int64), np.ones(50, np.float32)
+    arrays = dict(zip(function.pointers, (index, x, np.ones(40, np.float32)), strict=True))
+    with pytest.raises(RunError, match="trap 1"):
+        call(function, library.k0, arrays)
+    with pytest.raises(RunError):
+        interpret.evaluate(kernel, [index, x])
+
+
+def test_no_trap_comes_from_a_loop_that_has_no_turns() -> None:
+    k = Builder(1)
+    i, x = operand("i", t.int64, (40,)), operand("x", t.float32, (50,))
+    kernel = k.kernel("none", [i, x], [k.compute((40, 0), lambda a, b: x.trap((i[a],)))])
+    text = print_c(kernel).text
+    assert text.index("i1 < 0") < text.index("sx_trap")
+
+
+def test_sizes_of_one_class_of_shapes_are_parameters() -> None:
+    k, n = Builder(1), symbol("N")
+    x = operand("x", t.float32, (n, 640, 3))
+    kernel = k.kernel("neg", [x], [k.compute((n, 640, 3), lambda *i: -x[i])])
+    assert print_c(kernel).sizes == (n, 640)
+
+
+def test_what_an_inner_axis_does_not_change_is_computed_outside_it() -> None:
+    text = print_c(softmax()).text
+    assert text.index("sx_sum16_f32(") < text.rindex("for (")
+
+
+def test_the_prelude_holds_only_what_is_used() -> None:
+    text = prelude("x = sx_f16_of_f64(y);")
+    assert "sx_odd_f32" in text
+    assert "sx_bf16" not in text
+
+
+def test_printing_is_deterministic() -> None:
+    assert print_c(protected()).text == print_c(protected()).text

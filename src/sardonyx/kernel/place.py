@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sardonyx.dims import at_least
 from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, Local, Size, Where, children, walk
 from sardonyx.kernel.ranges import inside
+from sardonyx.kernel.verify import checks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +61,16 @@ def is_leaf(e: Expr) -> bool:
 
 def checked(e: Load) -> tuple[bool, ...]:
     """For each dimension of the index, whether it must be checked at run time."""
-    if e.mode == "proven":
+    return (False,) * len(e.index) if e.mode == "proven" else _open(e)
+
+
+@lru_cache(maxsize=4096)
+def _open(e: Load) -> tuple[bool, ...]:
+    """For each dimension of the index, whether it may be out of bounds at some point."""
+    if all(inside(i, d) for i, d in zip(e.index, e.buffer.shape, strict=True)):
         return (False,) * len(e.index)
-    return tuple(not inside(i, d) for i, d in zip(e.index, e.buffer.shape, strict=True))
+    found = checks(e)
+    return tuple(d in found for d in range(len(e.index)))
 
 
 def place(roots: Sequence[Copy], known: Iterable[Expr] = ()) -> Placement:
@@ -136,7 +145,7 @@ def _is_safe(e: Expr) -> bool:
         case Load(mode="guard"):
             return True
         case Load():
-            return all(inside(i, d) for i, d in zip(e.index, e.buffer.shape, strict=True))
+            return not any(_open(e))
     return True
 
 

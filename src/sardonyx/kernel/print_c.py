@@ -73,7 +73,7 @@ def print_c(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Func
     lines += locals_of(kernel, names)
     for s in kernel.body:
         lines += statement(s, names)
-    return finish(kernel, names, pointers, lines, same)
+    return finish(kernel, names, pointers, lines)
 
 
 def buffers(kernel: Kernel) -> list[Buffer]:
@@ -101,24 +101,20 @@ def name_pointers(
     for b, target in same.items():
         if b in touched and b.dtype.c == target.dtype.c:
             names.pointers[b] = names.pointers[target]
-    return tuple(b for b in touched if b not in same or b.dtype.c != same[b].dtype.c)
+        elif b in touched:
+            names.overlapping |= {b, target}
+    return tuple(b for b in touched if b not in same or b in names.overlapping)
 
 
 def finish(
-    kernel: Kernel,
-    names: Writer,
-    pointers: tuple[Buffer, ...],
-    lines: Sequence[str],
-    same: Mapping[Buffer, Buffer] | None = None,
+    kernel: Kernel, names: Writer, pointers: tuple[Buffer, ...], lines: Sequence[str]
 ) -> Function:
     """The function with this body."""
-    shared = {*(same or {}), *(same or {}).values()} & set(pointers)
-    shared = shared if any(b in pointers for b in same or {}) else set()
     written = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
     parameters = ["sx_status *status"] if names.traps else []
     for b in pointers:
         const = "" if b in written else "const "
-        restrict = "" if b in shared else "restrict "
+        restrict = "" if b in names.overlapping else "restrict "
         parameters.append(f"{const}{b.dtype.c} *{restrict}{names.pointers[b]}")
     parameters += [f"int64_t {n}" for n in names.sizes.values()]
     head = wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
@@ -177,9 +173,9 @@ def statement(s: Stmt, names: Writer) -> list[str]:
             rest = ["} else {", *_all(otherwise, names)] if otherwise else []
             return [*lines, f"if ({bare(text)}) {{", *_all(then, names), *rest, "}"]
         case Set(local, expr):
-            if local not in names.given:
-                return []
             lines, (text,) = evaluate(names, [expr])
+            if local not in names.given:  # never read, but it may trap
+                return [*lines, f"(void){text};"]
             return [*lines, f"{names.given[local]} = {bare(text)};"]
         case Store():
             return store(s, names)

@@ -42,12 +42,14 @@ class Writer:
 
     pointers: root buffer -> C text. given: Axis, Local or any other node -> its value's C text.
     sizes: the dims that are parameters -> their names, in order. traps: whether one was printed.
+    overlapping: parameters that lie in one place under different types, so not `restrict`.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
     given: dict[Expr, str] = field(default_factory=dict)
     sizes: dict[Dim, str] = field(default_factory=dict)
     traps: bool = False
+    overlapping: set[Buffer] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, stem: str) -> str:
