@@ -1,0 +1,168 @@
+"""exp and its kin: x = n log(2) + r, exp(x) = 2**n (1 + y), y a polynomial in r."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sardonyx.kernel.elementary.parts import (
+    Format,
+    Pair,
+    argument,
+    at_least,
+    at_most,
+    bits,
+    exact_sum,
+    fast_sum,
+    format_of,
+    mad,
+    magnitude,
+    number,
+    quotient,
+    tail,
+    with_sign,
+)
+from sardonyx.kernel.expr import Expr, where
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """2**n in two factors, so that results may be subnormal or reach the last binade."""
+
+    first: Expr
+    second: Expr
+
+    def times(self, x: Expr) -> Expr:
+        return (x * self.first) * self.second
+
+
+def limits(f: Format) -> tuple[float, float]:
+    """Below the first exp is 0, above the second it is infinite."""
+    return (-104.0, 89.0) if f.row == 0 else (-746.0, 710.0)
+
+
+def _multiple(x: Expr, scale: float, offset: int) -> tuple[Expr, Expr]:
+    """n, the integer next to x * scale, and an integer whose low bits are n + offset."""
+    f = format_of(x)
+    magic = 1.5 * 2.0**f.digits + offset
+    shifted = mad(x, number(scale, f), magic)
+    return shifted - magic, bits(shifted)
+
+
+def _power(index: Expr, f: Format) -> Power:
+    """2**n from an integer whose low bits are n + 2 * bias."""
+    half = index >> 1
+    return Power(bits(half << f.digits), bits((index - half) << f.digits))
+
+
+def _reduced(x: Expr, n: Expr, f: Format) -> Pair:
+    """x - n log(2) in two parts; the first is exact."""
+    high, low = f.ln2
+    return mad(n, number(-high, f), x), n * number(-low, f)
+
+
+def simple(x: Expr, offset: int) -> tuple[Expr, Expr]:
+    """1 + y, within one unit in the last place, and the integer that holds n + offset."""
+    f = format_of(x)
+    n, index = _multiple(x, f.log2e, offset)
+    high, low = _reduced(x, n, f)
+    r = high + low
+    return (high + mad(r * r, tail("exp", r), low)) + 1.0, index
+
+
+def long(x: Expr, below: Expr | None = None, less: int = 0) -> tuple[Pair, Power]:
+    """y as a pair, to about 2^-28 (2^-58) absolutely, and 2**(n - less); x + below is reduced."""
+    f = format_of(x)
+    n, index = _multiple(x, f.log2e, 2 * f.bias - less)
+    high, low = _reduced(x, n, f)
+    if below is not None:
+        low = low + below
+    r = high + low
+    rest = (high - r) + low
+    square = 0.5 * r * r
+    third = mad(2.0 * square * r, tail("exp_third", r), mad(rest, r, rest))
+    y = fast_sum(r, square + third)
+    return y, _power(index, f)
+
+
+def one_more(y: Pair) -> Pair:
+    """1 + y."""
+    high, low = fast_sum(number(1.0, format_of(y[0])), y[0])
+    return high, low + y[1]
+
+
+def exp(x: Expr) -> Expr:
+    """e**x."""
+    x, f = argument(x)
+    low, high = limits(f)
+    value, index = simple(at_least(at_most(x, high), low), 2 * f.bias)
+    return _power(index, f).times(value)
+
+
+def exp2(x: Expr) -> Expr:
+    """2**x."""
+    x, f = argument(x)
+    x = at_least(at_most(x, f.bias + 1.0), -(f.bias + f.digits + 1.0))
+    n, index = _multiple(x, 1.0, 2 * f.bias)
+    r = x - n
+    slope = f.ln2_pair
+    second = mad(r, number(slope[1], f), r * r * tail("exp2_second", r))
+    value, below = fast_sum(number(1.0, f), r * slope[0])
+    return _power(index, f).times(value + (below + second))
+
+
+def expm1(x: Expr) -> Expr:
+    """e**x - 1, accurate near 0."""
+    x, f = argument(x)
+    bound = at_least(at_most(x, limits(f)[1]), -2.0 * f.digits)
+    y, power = long(bound)
+    inverse = bits((2 * f.bias << f.digits) - bits(power.second))
+    c, rest = exact_sum(power.first, -inverse)
+    high, low = fast_sum(c, y[0] * power.first)
+    value = (high + (low + (rest + y[1] * power.first))) * power.second
+    return where(magnitude(x) < 2.0 ** -(f.digits + 2), x, value)
+
+
+def sigmoid(x: Expr) -> Expr:
+    """1 / (1 + e**-x): with e = exp(-|x|), e / (1 + e) where x is negative, else 1 less that."""
+    x, f = argument(x)
+    y, power = long(at_least(-magnitude(x), limits(f)[0]))
+    e = one_more(y)
+    high, low = fast_sum(number(1.0, f), power.times(e[0]))
+    q, rest = quotient(e, (high, low + power.times(e[1])))
+    w = power.times(q + rest)
+    return where(x < 0.0, w, 1.0 - w)
+
+
+def tanh(x: Expr) -> Expr:
+    """A polynomial below 1, 1 - 2 / (exp(2|x|) + 1) above."""
+    x, f = argument(x)
+    a = magnitude(x)
+    u = a * a
+    near = mad(a * u, tail("tanh", u), a)
+    value, index = simple(2.0 * at_most(a, 10.0 if f.row == 0 else 20.0), f.bias)
+    far = 1.0 - 2.0 / (value * bits(index << f.digits) + 1.0)
+    return with_sign(where(a < 1.0, near, far), x)
+
+
+def _half_exp(a: Expr, f: Format) -> Pair:
+    """exp(a) / 2 as a pair, for a >= 0."""
+    y, power = long(at_most(a, limits(f)[1] + 1.0), less=1)
+    high, low = one_more(y)
+    return power.times(high), power.times(low)
+
+
+def sinh(x: Expr) -> Expr:
+    """A polynomial below 1, (e**a - e**-a) / 2 above."""
+    x, f = argument(x)
+    a = magnitude(x)
+    u = a * a
+    near = mad(a * u, tail("sinh", u), a)
+    high, low = _half_exp(a, f)
+    return with_sign(where(a < 1.0, near, high + (low - 0.25 / high)), x)
+
+
+def cosh(x: Expr) -> Expr:
+    """(e**|x| + e**-|x|) / 2."""
+    x, f = argument(x)
+    high, low = _half_exp(magnitude(x), f)
+    return high + (low + 0.25 / high)

@@ -1,0 +1,180 @@
+"""Makes src/sardonyx/kernel/elementary/coefficients.py: python tools/minimax.py
+
+Remez exchange with mpmath. Each polynomial minimises its greatest weighted error, the weight being
+what turns its error into a relative error of the function's result. The coefficients are rounded
+to the type one after the other, lowest first, and the rest is fitted again each time.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.prec = 600
+EPS = mp.mpf(2) ** -100  # stands for 0 where a closed form divides by it
+TARGET = pathlib.Path(__file__).parents[1] / "src/sardonyx/kernel/elementary/coefficients.py"
+Real = Callable[[mp.mpf], mp.mpf]
+
+
+@dataclass(frozen=True)
+class Task:
+    """value(x) is approximated on [low, high] with `count` coefficients for (float32, float64)."""
+
+    name: str
+    low: tuple[mp.mpf, mp.mpf]
+    high: tuple[mp.mpf, mp.mpf]
+    value: Real
+    weight: Real
+    count: tuple[int, int]
+
+
+def odd_tail(f: Real) -> Real:
+    """u -> (f(x) / x - 1) / u for an odd f, u = x * x."""
+    def value(u: mp.mpf) -> mp.mpf:
+        x = mp.sqrt(max(u, EPS))
+        return (f(x) / x - 1) / (x * x)
+    return value
+
+
+def odd(name: str, f: Real, high: float | mp.mpf, count: tuple[int, int]) -> Task:
+    def weight(u: mp.mpf) -> mp.mpf:
+        x = mp.sqrt(max(u, EPS))
+        return u * x / f(x)
+    zero, top = mp.mpf(0), mp.mpf(high)
+    return Task(name, (zero, zero), (top, top), odd_tail(f), weight, count)
+
+
+def even(name: str, bound: mp.mpf, value: Real, weight: Real, count: tuple[int, int]) -> Task:
+    return Task(name, (-bound, -bound), (bound, bound), value, weight, count)
+
+
+def at(x: mp.mpf) -> mp.mpf:
+    """x kept away from 0."""
+    return x if abs(x) > EPS else EPS
+
+
+LN2 = mp.log(2)
+S = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
+
+
+TASKS = [
+    even("exp", LN2 / 2 * mp.mpf("1.0002"), lambda r: (mp.expm1(at(r)) - at(r)) / at(r) ** 2,
+         lambda r: r * r / mp.exp(r), (5, 11)),
+    odd("log", lambda s: mp.atanh(s), S * S * mp.mpf("1.001"), (3, 7)),
+    Task("log_long", (mp.mpf(0),) * 2, (S * S * mp.mpf("1.001"),) * 2,
+         lambda w: ((mp.atanh(mp.sqrt(at(w))) / mp.sqrt(at(w)) - 1) / at(w) - mp.mpf(1) / 3) / at(w),
+         lambda w: w * w, (2, 8)),
+    odd("atanh", mp.atanh, 0.25, (7, 14)),
+    odd("asinh", mp.asinh, 0.25, (6, 13)),
+    odd("atan", mp.atan, 1, (10, 21)),
+    odd("asin", mp.asin, 0.25, (5, 13)),
+    odd("tanh", mp.tanh, 1, (7, 16)),
+    odd("sinh", mp.sinh, 1, (4, 8)),
+    Task("erf_near", (mp.mpf(0),) * 2, (mp.mpf(1),) * 2,
+         lambda u: mp.erf(mp.sqrt(at(u))) / mp.sqrt(at(u)) - 1,
+         lambda u: mp.sqrt(at(u)) / mp.erf(mp.sqrt(at(u))), (8, 15)),
+    odd("sin", mp.sin, (mp.pi / 4) ** 2 * mp.mpf("1.001"), (3, 6)),
+    Task("cos", (mp.mpf(0),) * 2, ((mp.pi / 4) ** 2 * mp.mpf("1.001"),) * 2,
+         lambda u: (mp.cos(mp.sqrt(at(u))) - 1 + at(u) / 2) / at(u) ** 2,
+         lambda u: u * u / mp.cos(mp.sqrt(u)), (3, 6)),
+    Task("erf_far", (mp.mpf(0),) * 2, (mp.mpf(3), mp.mpf(5)), lambda t: mp.log(mp.erfc(t + 1)),
+         lambda t: mp.erfc(t + 1) / mp.erf(t + 1), (9, 21)),
+    even("exp_third", LN2 / 2 * mp.mpf("1.0002"),
+         lambda r: (mp.expm1(at(r)) - at(r) - at(r) ** 2 / 2) / at(r) ** 3,
+         lambda r: r**3 / mp.exp(r), (4, 10)),
+    even("exp2_second", mp.mpf(0.5), lambda r: (mp.expm1(at(r) * LN2) / at(r) - LN2) / at(r),
+         lambda r: r * r / mp.mpf(2) ** r, (5, 11)),
+]  # fmt: skip
+
+
+def remez(value: Real, weight: Real, low: mp.mpf, high: mp.mpf, n: int) -> list[mp.mpf]:
+    """n coefficients, lowest first, of the polynomial with the least weighted error."""
+    count = n + 1
+    points = [(low + high) / 2 - (high - low) / 2 * mp.cos((2 * i + 1) * mp.pi / (2 * count))
+              for i in range(count)]  # fmt: skip
+    grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / (24 * n)) for i in range(24 * n + 1)]
+    table = [(x, value(x), weight(x)) for x in grid]
+    found: list[mp.mpf] = []
+    for _ in range(12):
+        a, b = mp.matrix(count, count), mp.matrix(count, 1)
+        for i, x in enumerate(points):
+            w = weight(x)
+            for j in range(n):
+                a[i, j] = w * x**j
+            a[i, n], b[i] = (-1) ** i, w * value(x)
+        solved = mp.lu_solve(a, b)
+        found = [solved[j] for j in range(n)]
+        errors = [(w * (mp.polyval(found[::-1], x) - v), x) for x, v, w in table]
+        points = alternate(errors, count)
+        worst = max(abs(e) for e, _ in errors)
+        if worst < abs(solved[n]) * mp.mpf("1.02"):
+            break
+    return found
+
+
+def alternate(errors: list[tuple[mp.mpf, mp.mpf]], count: int) -> list[mp.mpf]:
+    """The greatest error of each run of one sign; the runs at the ends go first if too many."""
+    runs: list[tuple[mp.mpf, mp.mpf]] = []
+    for e, x in errors:
+        if runs and (e > 0) == (runs[-1][0] > 0):
+            if abs(e) > abs(runs[-1][0]):
+                runs[-1] = (e, x)
+        else:
+            runs.append((e, x))
+    while len(runs) > count:
+        runs.pop(0 if abs(runs[0][0]) < abs(runs[-1][0]) else -1)
+    while len(runs) < count:  # not yet an alternation: keep the points apart
+        gaps = [(runs[i + 1][1] - runs[i][1], i) for i in range(len(runs) - 1)]
+        width, i = max(gaps)
+        runs.insert(i + 1, (mp.mpf(0), runs[i][1] + width / 2))
+    return [x for _, x in runs]
+
+
+def rounded(task: Task, which: int) -> tuple[list[float], mp.mpf]:
+    """The coefficients in float32 (which=0) or float64, and the greatest error on a grid."""
+    low, high, n = task.low[which], task.high[which], task.count[which]
+    dtype = np.float32 if which == 0 else np.float64
+    done: list[float] = []
+
+    def rest(x: mp.mpf) -> mp.mpf:
+        x = at(x)
+        return (task.value(x) - mp.polyval([mp.mpf(c) for c in done[::-1]] or [0], x)) / x ** len(done)
+
+    for k in range(n):
+        if k >= (3 if which else n):  # the later ones no longer move the others
+            break
+        fitted = remez(rest, lambda x, k=k: task.weight(x) * x**k, low, high, n - k)
+        done.append(float(dtype(float(fitted[0]))))
+    if len(done) < n:
+        fitted = remez(rest, lambda x: task.weight(x) * x ** len(done), low, high, n - len(done))
+        done += [float(dtype(float(c))) for c in fitted]
+    grid = [low + (high - low) * i / 500 for i in range(501)]
+    exact = [mp.mpf(c) for c in done[::-1]]
+    worst = max(abs(task.weight(x) * (task.value(x) - mp.polyval(exact, x))) for x in grid)
+    return done, worst
+
+
+def main() -> None:
+    lines = ['"""Coefficients of minimax polynomials, lowest first (made by tools/minimax.py)."""', ""]
+    lines += ["from __future__ import annotations", "", "# name: (float32, float64)"]
+    lines += ["TABLE: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {"]
+    for task in sorted(TASKS, key=lambda task: task.name):
+        name = task.name
+        lines.append(f'    "{name}": (')
+        for which in (0, 1):
+            coefficients, worst = rounded(task, which)
+            error = f"2^{float(mp.log(worst, 2)):.1f}"
+            print(name, ("float32", "float64")[which], len(coefficients), error, flush=True)
+            lines.append(f"        (  # {error}")
+            lines += [f"            {c!r}," for c in coefficients]
+            lines.append("        ),")
+        lines.append("    ),")
+    TARGET.write_text("\n".join([*lines, "}", ""]))
+
+
+if __name__ == "__main__":
+    main()
