@@ -105,9 +105,9 @@ SX_TILE void sx_store16(float *p, sx_v16 v) { SX_EACH(SX_STORE) }
 #define SX_CLEAR(f, i) r.f = sx_zero();
 SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
 
-/* n terms that lie together in x, inside three loops, the outermost first, with their steps in x, which
-   begin at x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
-typedef struct { int64_t n, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
+/* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
+   x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
+typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const float *acc, int64_t row, int64_t count, int64_t block);
 typedef struct {
@@ -131,6 +131,7 @@ typedef struct {
    the weights stay in registers while x is broadcast; with more it is the other way round. */
 SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *at, const float *w, int64_t wb,
                      const sx_run *run, int64_t from, int64_t to, int fresh, float *acc) {
+  const int64_t step = run->s;
   int64_t i0, i1, i2;
 #define SX_BEGIN(t)                                                                                  \
   sx_v16 s##t##_0 = sx_zero16(), s##t##_1 = sx_zero16(), s##t##_2 = sx_zero16(), s##t##_3 = sx_zero16(); \
@@ -146,7 +147,7 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
     for (i1 = 0; i1 < run->d1; i1++)
       for (i2 = 0; i2 < run->d2; i2++) {
         int64_t k = i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
-        const int64_t end = k + run->n;
+        const int64_t end = k + run->n * step;
         const float *const next = w + 16 * run->rows;
 #define SX_PIN_W(f, i) SX_PIN(v.f);
 #define SX_MADD(f, i) o.f = sx_madd(v.f, q, o.f);
@@ -176,7 +177,7 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
     SX_OVER(M)                                                                                       \
   }
 #define SX_BLOCKS_OF(i) SX_BLOCK(0, i, SX_B0) SX_BLOCK(1, i, SX_B1) SX_BLOCK(2, i, SX_B2) SX_BLOCK(3, i, SX_B3)
-        for (; k < end; k++, w += 16) {
+        for (; k != end; k += step, w += 16) {
           if (nb == 1) {
             sx_v16 v = sx_load16(w);
             SX_EACH(SX_PIN_W)

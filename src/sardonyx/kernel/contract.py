@@ -2,9 +2,9 @@
 
     Compute(y, axes, epilogue(Fold("dot", fold axes, (A, B))))
 
-The innermost output axis, along which y is contiguous, gives the lanes. The operand that depends
-on it is B, the other is A. Of the other output axes, those in B only are further N axes, those in
-A only (or in neither) M axes, those in both batch axes. B is packed [batch][N/16][K][16], K being
+One output axis gives the lanes. The operand that depends on it is B, the other is A. Of the other
+output axes, those in B only are further N axes, those in A only (or in neither) M axes, those in
+both batch axes. B is packed [batch][N/16][K][16], K being
 the fold's axes in their order; A is read through affine addresses, one number per pixel and term.
 MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
 """
@@ -36,10 +36,10 @@ class Walk:
 class Contraction:
     """A Compute as a matrix product: y[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n].
 
-    origin: the address in A where all axes are 0. k: the fold's axes with A's steps. lanes: the
-    innermost output axis; n: the other axes of B alone, outermost first. tail: how many terms the
-    innermost of the fold's axes has under the last index of the outermost, where the fold's
-    predicate cuts it (channels that do not fill their last block).
+    origin: the address in A where all axes are 0. k: the fold's axes with A's steps. n: the other
+    axes of B alone, outermost first. tail: how many terms the innermost of the fold's axes has
+    under the last index of the outermost, where the fold's predicate cuts it (channels that do not
+    fill their last block).
     """
 
     compute: Compute
@@ -65,24 +65,19 @@ class Contraction:
         return product(tuple(w.extent for w in self.k))
 
 
-def contraction(s: Compute) -> Contraction | None:
-    """s as a Contraction, or None where it is not one."""
+def contraction(s: Compute, lanes: Axis) -> Contraction | None:
+    """s as a Contraction with these lanes, or None where it is not one."""
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or not s.axes:
+    if len(folds) != 1 or folds[0].kind != "dot" or folds[0].dtype is not t.float32:
         return None
     (fold,) = folds
     tail = None if fold.when is None else _tail(fold, fold.when)
-    if (
-        fold.kind != "dot"
-        or fold.dtype is not t.float32
-        or (fold.when is not None and tail is None)
-    ):
+    if fold.when is not None and tail is None:
         return None
     free = free_axes(*fold.terms)
-    lanes = s.axes[-1]
     for a, b in (fold.terms, fold.terms[::-1]):
         if lanes in free[id(b)] and lanes not in free[id(a)] and isinstance(a, Load):
-            return _split(s, fold, (a, b), (free[id(a)], free[id(b)]), tail)
+            return _split(s, lanes, fold, (a, b), (free[id(a)], free[id(b)]), tail)
     return None
 
 
@@ -103,6 +98,7 @@ def _tail(fold: Fold, when: Expr) -> int | None:
 
 def _split(
     s: Compute,
+    lanes: Axis,
     fold: Fold,
     terms: tuple[Load, Expr],
     free: tuple[frozenset[Axis], frozenset[Axis]],
@@ -113,7 +109,7 @@ def _split(
     if a.mode != "proven" or a.dtype is not t.float32 or address is None:
         return None
     groups: dict[str, list[Walk]] = {"batch": [], "m": [], "n": []}
-    for axis in s.axes[:-1]:
+    for axis in (x for x in s.axes if x is not lanes):
         along = coefficient(address, axis)
         if along is None:
             return None
@@ -128,7 +124,7 @@ def _split(
     origin = _origin(address, (*s.axes, *fold.axes))
     return Contraction(
         s, fold, a, b, origin, tuple(groups["batch"]), tuple(groups["m"]),
-        tuple(groups["n"]), s.axes[-1], tuple(k), tail,
+        tuple(groups["n"]), lanes, tuple(k), tail,
     )  # fmt: skip
 
 

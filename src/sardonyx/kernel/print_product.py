@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, merged
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Load
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.write import Writer, evaluate, stored
 
@@ -31,15 +31,25 @@ class Product:
 
 def packed_product(s: Compute) -> Product | None:
     """s as a Product; None where B is not packed, or there are more axes than are walked."""
-    c = contraction(s)
+    lanes = _lanes_of(s)
+    c = None if lanes is None else contraction(s, lanes)
     if c is None or not isinstance(c.b, Load) or not _is_packed(c, c.b):
         return None
     rows, runs = merged(c.m), _runs(c)
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
-    if c.tail is not None and not runs[-1].axes:
-        return None
     return Product(c, c.b, tuple(rows), tuple(runs))
+
+
+def _lanes_of(s: Compute) -> Axis | None:
+    """The axis whose index mod 16 is the last index of the second factor."""
+    for e in walk(s.expr):
+        match e:
+            case Fold("dot", _, (_, Load(_, (*_, Axis() as lanes)))):
+                return lanes
+            case Fold("dot", _, (_, Load(_, (*_, Alu("imod", (Axis() as lanes, _), _))))):
+                return lanes
+    return None
 
 
 def _is_packed(c: Contraction, b: Load) -> bool:
@@ -68,14 +78,10 @@ def _is_part(e: Expr, op: str, lanes: Axis) -> bool:
 
 
 def _runs(c: Contraction) -> list[Walk]:
-    """The terms: loops, then the run that is contiguous in A (of length 1 if none is)."""
-    if c.tail is None:
-        walks = merged(c.k)
-    else:
-        walks = [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
-    if not walks or walks[-1].a != 1:
-        walks.append(Walk((), 1, 1))
-    return walks
+    """The terms: loops, the outermost first, then the run."""
+    if c.tail is not None:
+        return [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
+    return merged(c.k) or [Walk((), 1, 1)]
 
 
 def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
@@ -145,7 +151,7 @@ def _segments(p: Product) -> list[list[Dim]]:
     steps: list[Dim] = [*[0] * missing, *(w.a for w in loops)]
 
     def segment(n: Dim, x: Dim, *extents: Dim) -> list[Dim]:
-        return [n, run.extent, *[1] * missing, *extents, *steps, x]
+        return [n, run.a, run.extent, *[1] * missing, *extents, *steps, x]
 
     extents = [w.extent for w in loops]
     if p.c.tail is None:

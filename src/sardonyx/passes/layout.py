@@ -15,7 +15,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, divide
 from sardonyx.kernel.affine import affine, bounds, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
@@ -45,17 +45,20 @@ def pad_inputs(program: Program) -> Program:
     return replace(program, tensors=tensors, launches=tuple(launches))
 
 
-def convolution(launch: Launch) -> tuple[Load, Load] | None:
-    """The data and weight loads of the launch's sum of products over a window, if it has one."""
+def convolution(launch: Launch) -> Fold | None:
+    """The launch's sum of products over a window, of two loads, if it has one."""
     for s in launch.kernel.body:
         if not isinstance(s, Compute):
             return None
         for e in walk(s.expr):
-            if isinstance(e, Fold) and e.kind == "dot" and e.dtype is t.float32:
-                x, w = e.terms
-                if isinstance(x, Load) and isinstance(w, Load) and len(e.axes) >= 3:
-                    return x, w
+            if isinstance(e, Fold) and _is_window(e):
+                return e
     return None
+
+
+def _is_window(e: Fold) -> bool:
+    loads = all(isinstance(x, Load) for x in e.terms)
+    return e.kind == "dot" and e.dtype is t.float32 and len(e.axes) >= 3 and loads
 
 
 @dataclass(slots=True)
@@ -83,7 +86,7 @@ class _State:
 def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layout that suits it."""
     found = convolution(launch)
-    source = None if found is None else launch.reads[launch.kernel.inputs.index(found[0].buffer)]
+    source = None if found is None else _name_of(launch, found.terms[0])
     suits = source is not None and _suits(state.tensors[source])
     if source and suits and _blocks(launch, {source}, False, state) is not None:
         state.need_blocked(source)
@@ -105,6 +108,12 @@ def _place(launch: Launch, state: _State) -> None:
     for name in filter(None, launch.reads):
         state.need_plain(name)
     state.launches.append(launch)
+
+
+def _name_of(launch: Launch, load: Expr) -> str | None:
+    """The tensor that a load of one of the launch's inputs reads."""
+    names = zip(launch.kernel.inputs, launch.reads, strict=True)
+    return next((n for b, n in names if isinstance(load, Load) and b is load.buffer), None)
 
 
 def _suits(tensor: TensorType) -> bool:
@@ -221,40 +230,41 @@ def _reorder(name: str, plain: TensorType, to_blocked: bool) -> Launch:
 
 
 def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
-    found = convolution(launch)
-    if found is None or found[0].mode != "guard" or not _is_zero(found[0].default):
-        yield launch
-        return
-    x = found[0]
-    at = launch.kernel.inputs.index(x.buffer)
-    name = launch.reads[at]
-    loads = [e for s in launch.kernel.body if isinstance(s, Compute) for e in walk(s.expr)
-             if isinstance(e, Load) and e.buffer.root is x.buffer]  # fmt: skip
-    frame = _frame(x)
-    if frame is None or loads != [x] or name is None:
-        yield launch
-        return
-    before, shape = frame
-    if not any(before) and shape == x.buffer.shape:
-        yield _reading(launch, x, x.buffer, before, name)
-        return
-    padded = f"{name}.padded.{launch.writes[0]}"
-    tensors[padded] = TensorType(x.buffer.dtype, shape)
-    target = Buffer("xp", x.buffer.dtype, shape)
-    yield _pad(name, padded, x.buffer, before, shape)
-    yield _reading(launch, x, target, before, padded)
+    fold = convolution(launch)
+    for x in () if fold is None else fold.terms:
+        name = _name_of(launch, x)
+        if fold is None or name is None or not isinstance(x, Load) or not _fills_zeros(x):
+            continue
+        frame = _frame(x, fold.when)
+        if frame is None or _loads(launch, x.buffer) != [x]:
+            continue
+        before, shape = frame
+        if any(before) or shape != x.buffer.shape:
+            padded = f"{name}.padded.{launch.writes[0]}"
+            tensors[padded] = TensorType(x.buffer.dtype, shape)
+            yield _pad(name, padded, x.buffer, before, shape)
+            launch = _reading(launch, x, Buffer("xp", x.buffer.dtype, shape), before, padded)
+        else:
+            launch = _reading(launch, x, x.buffer, before, name)
+    yield launch
 
 
-def _is_zero(e: Expr | None) -> bool:
-    return isinstance(e, Const) and e.value == 0
+def _fills_zeros(x: Load) -> bool:
+    return x.mode == "guard" and isinstance(x.default, Const) and x.default.value == 0
 
 
-def _frame(x: Load) -> tuple[list[int], tuple[Dim, ...]] | None:
-    """How much to pad before each dimension, and the padded shape, so that x is in bounds."""
+def _loads(launch: Launch, buffer: Buffer) -> list[Expr]:
+    every = (s.expr for s in launch.kernel.body if isinstance(s, Compute))
+    return [e for e in walk(*every) if isinstance(e, Load) and e.buffer.root is buffer]
+
+
+def _frame(x: Load, when: Expr | None) -> tuple[list[int], tuple[Dim, ...]] | None:
+    """How much to pad before each dimension, and the padded shape, so that x is in bounds where
+    `when` holds."""
     before, shape = [], []
     for index, size in zip(x.index, x.buffer.shape, strict=True):
         form = affine(index)
-        low, high = (None, None) if form is None else bounds(form)
+        low, high = (None, None) if form is None else _bounds(form, when)
         if low is None or high is None:
             return None
         if at_least(low, 0) and at_least(size - 1 - high, 0):
@@ -266,6 +276,22 @@ def _frame(x: Load) -> tuple[list[int], tuple[Dim, ...]] | None:
         else:
             return None
     return before, tuple(shape)
+
+
+def _bounds(form: Dim, when: Expr | None) -> tuple[Dim | None, Dim | None]:
+    """The bounds of an index; `when` may be of the form part < limit, with a part of the index."""
+    if isinstance(when, Alu) and when.op == "lt":
+        part, limit = affine(when.args[0]), affine(when.args[1])
+        if part is not None and limit is not None and _has_part(form, part):
+            low, high = bounds(form - part)
+            return low, None if high is None else high + limit - 1
+    return bounds(form)
+
+
+def _has_part(form: Dim, part: Dim) -> bool:
+    if isinstance(form, int) or isinstance(part, int):
+        return False
+    return part.terms <= form.terms
 
 
 def _pad(name: str, padded: str, b: Buffer, before: list[int], shape: tuple[Dim, ...]) -> Launch:

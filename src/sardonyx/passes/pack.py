@@ -37,8 +37,8 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     body: list[Stmt] = []
     made: list[Buffer] = []
     for s in kernel.body:
-        found = contraction(s) if isinstance(s, Compute) else None
-        if found is None or not _pays(found, constant):
+        found = _best(s, constant) if isinstance(s, Compute) else None
+        if found is None:
             body.append(s)
             continue
         copy, product = _pack(found, f"packed{len(made)}")
@@ -51,11 +51,20 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     return replace(launch, kernel=slim)
 
 
-def _pays(c: Contraction, constant: set[Buffer]) -> bool:
-    loads = [e for e in walk(c.b) if isinstance(e, Load)]
-    if all(e.buffer.root in constant for e in loads):
-        return True
-    return at_least(c.rows, FEW_ROWS) and not any(e.mode == "trap" for e in loads)
+def _best(s: Compute, constant: set[Buffer]) -> Contraction | None:
+    """s with the lanes that suit it: along an axis of weights, else along its innermost axis."""
+    for axis in reversed(s.axes):
+        c = contraction(s, axis)
+        if c is not None and _is_constant(c.b, constant):
+            return c
+    c = contraction(s, s.axes[-1]) if s.axes else None
+    if c is None or not at_least(c.rows, FEW_ROWS):
+        return None
+    return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
+
+
+def _is_constant(b: Expr, constant: set[Buffer]) -> bool:
+    return all(e.buffer.root in constant for e in walk(b) if isinstance(e, Load))
 
 
 def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
