@@ -17,8 +17,9 @@ class Limits:
     tensor. sparse_bytes: of all sparse initializers together, once they are dense. rank: of any
     tensor. nesting: of subgraphs in subgraphs. nodes: in the file, subgraphs and functions
     included. inlined_nodes: after functions are inlined. call_depth: of functions calling
-    functions. type_seconds, type_bytes: of ONNX's type and shape inference. steps: of the machine
-    in one run. trips: of one Loop or Scan.
+    functions. type_seconds, type_bytes: of ONNX's type and shape inference, which runs in
+    a child process; 0 seconds: in this one and unlimited, for models that are trusted. steps: of
+    the machine in one run. trips: of one Loop or Scan.
     """
 
     file_bytes: int = 2 * GIB

@@ -2,7 +2,7 @@
 
 ONNX's shape inference is C++ that can be made to loop for hours or to exhaust memory (a tensor of
 2^31 elements used as a shape). Where the system can fork, it runs in a child: whatever happens
-there ends as an error here. Elsewhere it runs in this process.
+there ends as an error here. Elsewhere, and with a time limit of 0, it runs in this process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sardonyx.errors import InvalidModel, LimitExceeded
 def contained(work: Callable[[], bytes], what: str, seconds: float, memory: int) -> bytes:
     """The result of `work`. Its exceptions become InvalidModel; LimitExceeded if it takes longer
     than `seconds` or more than `memory` bytes; `what` names it in errors."""
-    if not hasattr(os, "fork"):
+    if seconds == 0 or not hasattr(os, "fork"):
         ok, result = _outcome(work)
     else:
         ok, result = _in_child(work, what, seconds, memory)
