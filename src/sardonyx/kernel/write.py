@@ -27,7 +27,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.place import Block, Placement, checked, place
-from sardonyx.kernel.ranges import is_plain
+from sardonyx.kernel.ranges import SYMBOLIC, is_plain
 from sardonyx.kernel.spelling import c_type, canonical, cast, literal, spell, suffix
 from sardonyx.types import DType
 
@@ -74,7 +74,7 @@ class Writer:
         """The row-major offset of an element, by Horner's rule."""
         total = ""
         for text, d in zip(index, buffer.shape, strict=True):
-            if total:
+            if total and d != 1:
                 inner = total if total.isidentifier() else f"({total})"
                 total = f"{inner} * {self.size(d)}"
             if text != "0":
@@ -205,13 +205,24 @@ class Expression:
         raise InternalError(f"{e} is not in the grammar")
 
     def _alu(self, e: Alu, args: Sequence[str]) -> str:
+        args = [
+            self.names.size(int(x.value)) if _is_shape(e, x) and isinstance(x, Const) else text
+            for x, text in zip(e.args, args, strict=True)
+        ]
         if e.op in _PLAIN and is_plain(e):
-            return f"({args[0]} {_PLAIN[e.op]} {args[1]})"
+            return self._plain(e, args)
         if _is_decided(e):
             return f"sx_{e.op}_{e.args[0].dtype.kind}64({args[0]}, {args[1]})"
         last = e.args[-1]
-        shift = int(last.value) if isinstance(last, Const) else None
+        shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
+
+    def _plain(self, e: Alu, args: Sequence[str]) -> str:
+        """C's own int64 arithmetic; x + (-c) as x - c."""
+        last = e.args[1]
+        if e.op == "add" and isinstance(last, Const) and last.value < 0:
+            return f"({args[0]} - {self.names.size(-int(last.value))})"
+        return f"({args[0]} {_PLAIN[e.op]} {args[1]})"
 
     def _name(self, e: Expr, block: Block, text: str) -> list[str]:
         """Keeps text for a single use nearby, or declares a constant with that value."""
@@ -295,6 +306,12 @@ def _in_sixteens(
     if isinstance(axis.extent, int) and axis.extent % LANES == 0:
         rest = []
     return [f"int64_t {base} = 0;", *whole, *rest]
+
+
+def _is_shape(e: Alu, x: Expr) -> bool:
+    """Whether an operand is a number that comes from a shape: a parameter, unless it divides."""
+    compared = e.op in ("add", "sub", "mul", "lt", "le")
+    return compared and isinstance(x, Const) and x.dtype is t.int64 and 0 <= x.value < SYMBOLIC
 
 
 def _is_decided(e: Alu) -> bool:
