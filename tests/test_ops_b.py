@@ -127,7 +127,7 @@ SYMBOLIC: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("Pad", ((N, H), [0, 1, 0, 1]), {"mode": "reflect"}, "N, H + 2"),
     ("DepthToSpace", ((N, 4, H, W),), {"blocksize": 2}, "N, 1, 2*H, 2*W"),
     ("Shape", ((N, H),), {}, "2"),
-    ("Resize", ((N, H, W), None, np.float32([1, 2, 0.5])), {}, "N, 2*H, floor((W)/2)"),
+    ("Resize", ((N, H, W), None, np.float32([1, 2, 0.5])), {}, "N, 2*H, floor(W/2)"),
     ("Resize", ((N, H), None, None, [N, 2 * H + 1]), {"mode": "cubic"}, "N, 2*H + 1"),
 ]  # fmt: skip
 
