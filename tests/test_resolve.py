@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """resolve gives a typed G for what is valid and one clear error of ours for what is not."""
 
 from __future__ import annotations
@@ -115,9 +116,8 @@ BAD: dict[str, tuple[ModelProto | str, str]] = {
             name="alpha", type=AttributeProto.FLOAT, ref_attr_name="b"),
             "[n1] y = LeakyRelu(x)"), "'n1'.*'alpha'"),
     "attribute text not UTF-8": (
-        changed(lambda m: node(m).attribute.add(
-            name="auto_pad", type=AttributeProto.STRING, s=b"\xff"),
-            "[n1] y = MaxPool<kernel_shape = [1]>(x)"), "'n1'|UTF-8"),
+        changed(lambda m: setattr(node(m).attribute[0], "s", b"\xff"),
+            '[n1] k = Constant<value_string = "a">() y = Relu(x)'), "'n1'.*UTF-8"),
     "bad tensor in a Constant": (
         changed(lambda m: node(m).attribute[0].t.ClearField("float_data"),
                 "[n1] k = Constant<value = float[1] {1.0}>() y = Add(x, k)"), "value of Constant 'n1'"),

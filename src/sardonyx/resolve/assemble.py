@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnx import GraphProto, ModelProto, NodeProto
 
-from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph, Operation, Origin
 from sardonyx.model.limits import Limits
 from sardonyx.model.load import canonical, opsets, subgraphs
@@ -118,25 +117,8 @@ class Assembler:
         for name, array in initializers.items():
             dtype = by_numpy(array.dtype)
             if dtype is not None:
-                exact = TensorType(dtype, array.shape)
-                _check_stated(graph.input, name, exact)
-                found[name] = exact
+                found[name] = TensorType(dtype, array.shape)
         return found
-
-
-def _check_stated(infos: Iterable[Any], name: str, exact: TensorType) -> None:
-    """An initializer that is also an input has the type that the input states."""
-    for info in infos:
-        if info.name == name and info.type.HasField("tensor_type"):
-            stated = info.type.tensor_type
-            dims = [d.dim_value if d.HasField("dim_value") else None for d in stated.shape.dim]
-            shape = exact.shape or ()
-            fits = not stated.HasField("shape") or (
-                len(dims) == len(shape)
-                and all(d in (None, -1, s) for d, s in zip(dims, shape, strict=True))
-            )
-            if stated.elem_type != exact.dtype.onnx or not fits:
-                raise InvalidModel(f"initializer {name!r} is {exact}, its input states otherwise")
 
 
 def _trimmed(names: Sequence[str]) -> tuple[str, ...]:

@@ -85,6 +85,7 @@ def _prepare(model: Model, proto: ModelProto) -> Prepared:
     check_sizes(functions, proto.graph.node, model.limits)
     weights = Weights(model.decoder())
     weights.take_model(proto)
+    _check_overridden(proto.graph)
     check_graph_types(proto.graph, model.limits)
     params = dim_params(proto)
     unnamed = name_dims(proto.graph, params)
@@ -150,3 +151,20 @@ def _check_inputs(proto: ModelProto) -> None:
                     f"initializer {tensor.name!r} is not an input of {MAIN}, "
                     f"which IR version {proto.ir_version} demands"
                 )
+
+
+def _check_overridden(graph: GraphProto) -> None:
+    """An initializer that is also an input has the type that the input states."""
+    infos = {v.name: v.type.tensor_type for v in graph.input}
+    for tensor in graph.initializer:
+        stated = infos.get(tensor.name)
+        if stated is None:
+            continue
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in stated.shape.dim]
+        pairs = zip(dims, tensor.dims, strict=False)
+        fits = len(dims) == len(tensor.dims) and all(d in (-1, size) for d, size in pairs)
+        if stated.elem_type != tensor.data_type or (stated.HasField("shape") and not fits):
+            raise InvalidModel(
+                f"initializer {tensor.name!r} has the type {tensor.data_type} and the shape "
+                f"{list(tensor.dims)}; as an input it states {stated.elem_type} and {dims}"
+            )

@@ -66,9 +66,12 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
     light.CopyFrom(model)
     del light.functions[:]
     del light.metadata_props[:]
+    for entry in light.opset_import:
+        entry.domain = canonical(entry.domain)
     _strip(light.graph)
     for node, note in _noted(light.graph, inliner):
         node.name = note.name or "#" + ".".join(map(str, note.path))
+        node.domain = canonical(node.domain)
         _state_defaults(node, note)
     _wrap_versions(light, inliner)
     data = serialized(light)
