@@ -61,6 +61,13 @@ class Blob:
         data = np.ascontiguousarray(array)
         return self._known.get((data.dtype.str, sha256(little_endian(data)).digest()))
 
+    def digest(self) -> str:
+        """A name for the blob's content."""
+        key = sha256()
+        for (dtype, data), offset in self._known.items():
+            key.update(f"{offset} {dtype} ".encode() + data)
+        return key.hexdigest()[:40]
+
     def pieces(self) -> Iterator[bytes]:
         """The bytes of the blob, array by array with padding."""
         for _, data in self.arrays:
