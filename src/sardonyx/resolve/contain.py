@@ -8,6 +8,7 @@ there ends as an error here. Elsewhere, and with a time limit of 0, it runs in t
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import select
 import signal
@@ -75,6 +76,7 @@ def _child(work: Callable[[], bytes], writer: int, memory: int) -> NoReturn:
     """Runs in the child: writes "+" and the result, or "-" and the error, and leaves."""
     status = 1
     try:
+        faulthandler.disable()
         _limit_memory(memory)
         ok, result = _outcome(work)
         with os.fdopen(writer, "wb") as file:
