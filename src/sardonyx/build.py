@@ -24,9 +24,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
 from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
+from sardonyx.emit.weights import Blob
 from sardonyx.errors import BuildError
 from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.types import Array
 
 try:
     import fcntl
@@ -35,6 +39,7 @@ except ImportError:  # Windows: two processes may then build the same library, a
 
 BOUND = 2 << 30
 LIBRARY = ".so"  # ctypes loads any name
+WEIGHTS = ".weights"
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
@@ -102,6 +107,24 @@ def digest(sources: Mapping[str, str], compiler: Compiler, arguments: Sequence[s
     return key.hexdigest()[:40]
 
 
+def mapped(blob: Blob) -> Array:
+    """The bytes of a blob, mapped from a file of the cache: processes share its pages."""
+    if not blob.size:
+        return np.zeros(64, np.uint8)
+    folder = cache_folder()
+    path = folder / (blob.digest() + WEIGHTS)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not _touched(path):
+            with tempfile.NamedTemporaryFile(dir=folder, prefix="weights-", delete=False) as file:
+                for piece in blob.pieces():
+                    file.write(piece)
+            os.replace(file.name, path)
+        return np.memmap(path, np.uint8, "r")
+    except OSError as error:
+        raise BuildError(f"the weights cannot be kept in {folder}: {error}") from error
+
+
 def load(path: Path) -> ctypes.CDLL:
     """The library, loaded into this process."""
     try:
@@ -113,7 +136,7 @@ def load(path: Path) -> ctypes.CDLL:
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
     """Removes the least recently used libraries until the folder is within its bound."""
     entries = []
-    for path in folder.glob(f"*{LIBRARY}"):
+    for path in (*folder.glob(f"*{LIBRARY}"), *folder.glob(f"*{WEIGHTS}")):
         try:
             stat = path.stat()
         except OSError:

@@ -292,11 +292,7 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     model declares of inner tensors is no longer checked: it may name a dim wrongly. FeedError where
     a type does not fit its input, or a symbolic dim would have two sizes.
     """
-    env: dict[str, int] = {}
-    for name, given in types.items():
-        if name not in graph.inputs and name not in graph.overridable:
-            raise FeedError(f"the model has no input '{name}'")
-        _unify(name, graph.types[name], given, env)
+    env = unified(graph, types)
     bound = {n: TensorType(tt.dtype, _bound(tt.shape, env)) for n, tt in graph.types.items()}
     declared = {n: TensorType(tt.dtype, _bound(tt.shape, env)) for n, tt in graph.declared.items()}
     fixed = {n: values[n] for n in graph.overridable if n in values}
@@ -313,6 +309,19 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
         ),
         declared=False,
     )
+
+
+def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
+    """The number that feeds of these types give to each symbolic dim of the inputs.
+
+    Raises FeedError where a type does not fit its input, or a symbolic dim would have two sizes.
+    """
+    env: dict[str, int] = {}
+    for name, given in types.items():
+        if name not in graph.inputs and name not in graph.overridable:
+            raise FeedError(f"the model has no input '{name}'")
+        _unify(name, graph.types[name], given, env)
+    return env
 
 
 def _bound(shape: tuple[Dim, ...] | None, env: Mapping[str, int]) -> tuple[Dim, ...] | None:

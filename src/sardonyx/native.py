@@ -1,0 +1,255 @@
+"""The native engine: a graph compiled to C for this host, and run.
+
+One compilation serves every shape where all sizes can be written in the symbolic dims; each
+concrete shape then has a plan of its own, cached. Where a size depends on a value (or a broadcast
+on whether a dim is 1), the graph is bound to the feeds and compiled for them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sardonyx import build
+from sardonyx.dims import evaluate
+from sardonyx.emit import Source, emit
+from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
+from sardonyx.graph import Graph
+from sardonyx.infer import bind, unified, value_inputs
+from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import MEMORY_LIMIT
+from sardonyx.machine.feeds import checked
+from sardonyx.machine.state import aligned
+from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.program import Program, lower
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.plan import Plan, plan
+from sardonyx.types import Array, TensorType
+
+SPECIALISED = 16  # compilations kept for concrete feeds
+PLANS = 64  # plans kept for concrete dims
+TRAPS = {1: "an index is out of bounds", 2: "a store is out of bounds"}
+
+
+class _Context(ctypes.Structure):
+    _fields_ = [
+        ("memory", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("dims", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("operation", ctypes.c_int32),
+    ]
+
+
+@dataclass(slots=True, eq=False)
+class _Compiled:
+    """A program in machine code, with its weights. plans: dims -> (plan, offsets table)."""
+
+    program: Program
+    source: Source
+    plan: Plan | None
+    run: Callable[[int], int]
+    weights: Array
+    plans: OrderedDict[tuple[int, ...], tuple[Plan, Array]] = field(default_factory=OrderedDict)
+
+
+class NativeEngine:
+    """Runs a graph as compiled C; results are those of the machine, bit for bit.
+
+    fused=False is numerics="unfused"; schedule=False prints plain loops without any pass (the
+    oracle of the schedules). progress hears of each file compiled: (done, of how many, what).
+    """
+
+    name = "native"
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        fused: bool = True,
+        schedule: bool = True,
+        progress: build.Progress | None = None,
+        limit: int = MEMORY_LIMIT,
+    ) -> None:
+        self.graph = graph
+        self._fused, self._schedule = fused, schedule
+        self._progress, self._limit = progress, limit
+        self._symbolic: dict[bool, _Compiled | None] = {}
+        self._special: OrderedDict[tuple[object, ...], _Compiled] = OrderedDict()
+        self._deciding = value_inputs(graph)
+        self._idle: list[Array] = []
+        self._lock = threading.RLock()
+        self._last: Plan | None = None
+        if not self._deciding:
+            self._general(overridden=False)
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
+        fed = {
+            n: np.require(v, requirements=["C", "A"]) for n, v in checked(self.graph, feeds).items()
+        }
+        with self._lock:
+            compiled, dims = self._choose(fed)
+            made, offsets = self._planned(compiled, dims)
+        self._last = made
+        return self._call(compiled, made, offsets, dims, fed)
+
+    def memory(self) -> tuple[int, int]:
+        """N, the bytes of M of the last run or else of the compiled program, and its lower bound.
+
+        Raises Undetermined before the first run of a graph whose sizes are not known.
+        """
+        general = self._symbolic.get(False)
+        made = self._last or (general.plan if general else None)
+        if made is None:
+            raise Undetermined("the size of M depends on what is fed: run the model first")
+        return made.size, made.lower_bound
+
+    def _choose(self, fed: Mapping[str, Array]) -> tuple[_Compiled, dict[str, int]]:
+        """The program for these feeds, and the numbers of its symbolic dims."""
+        overridden = any(n in fed for n in self.graph.overridable)
+        general = None if self._deciding else self._general(overridden)
+        if general is not None:
+            dims = _dims(self.graph, fed)
+            if 0 not in dims.values():
+                return general, dims
+        return self._specialised(fed), {}
+
+    def _general(self, overridden: bool) -> _Compiled | None:
+        """The one program for all shapes; None where sizes are not known in general."""
+        if overridden not in self._symbolic:
+            try:
+                made: _Compiled | None = self._compile(self.graph, overridden)
+            except Undetermined:
+                made = None
+            self._symbolic[overridden] = made
+        return self._symbolic[overridden]
+
+    def _specialised(self, fed: Mapping[str, Array]) -> _Compiled:
+        values = tuple((n, fed[n].tobytes()) for n in self._deciding if n in fed)
+        shapes = tuple((n, v.shape) for n, v in fed.items())
+        key = (values, tuple(sorted(shapes)))
+        if key not in self._special:
+            types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
+            bound = bind(self.graph, types, fed)
+            self._special[key] = self._compile(bound, any(n in fed for n in bound.overridable))
+            if len(self._special) > SPECIALISED:
+                self._special.popitem(last=False)
+        self._special.move_to_end(key)
+        return self._special[key]
+
+    def _compile(self, graph: Graph, overridden: bool) -> _Compiled:
+        program = lower(graph, overridable=overridden)
+        if self._schedule:
+            program = optimise(program, self._fused)
+        else:
+            program = fold_constants(program, self._fused)
+        made = None if graph.symbols else plan(timeline_of(program))
+        printer = print_scheduled if self._schedule else print_c
+        units = os.cpu_count() or 1 if len(program.launches) > 8 else 1
+        source = emit(
+            program,
+            made,
+            symbols=graph.symbols,
+            printer=printer,
+            units=units,
+            unfused=not self._fused,
+        )
+        path = build.library(source.files(), progress=self._progress)
+        library = build.load(path)
+        run = library.sardonyx_run
+        run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int
+        return _Compiled(program, source, made, run, build.mapped(source.blob))
+
+    def _planned(self, compiled: _Compiled, dims: Mapping[str, int]) -> tuple[Plan, Array]:
+        if compiled.plan is not None:
+            return compiled.plan, np.zeros(1, np.int64)
+        key = tuple(dims[s] for s in compiled.source.symbols)
+        if key not in compiled.plans:
+            made = plan(timeline_of(compiled.program, dims))
+            compiled.plans[key] = made, _offsets(compiled.source, made)
+            if len(compiled.plans) > PLANS:
+                compiled.plans.popitem(last=False)
+        compiled.plans.move_to_end(key)
+        return compiled.plans[key]
+
+    def _call(
+        self,
+        compiled: _Compiled,
+        made: Plan,
+        offsets: Array,
+        dims: Mapping[str, int],
+        fed: Mapping[str, Array],
+    ) -> dict[str, Array]:
+        program, source = compiled.program, compiled.source
+        inputs = [fed.get(n, self.graph.initializers.get(n)) for n in program.inputs]
+        outputs = [_empty(program.tensors[n], dims) for n in program.outputs]
+        table = np.array([dims[s] for s in source.symbols] or [0], np.int64)
+        memory = self._memory(made.size)
+        given, written = _pointers(inputs), _pointers(outputs)  # kept alive during the run
+        context = _Context(
+            memory.ctypes.data,
+            compiled.weights.ctypes.data,
+            table.ctypes.data,
+            offsets.ctypes.data,
+            ctypes.addressof(given),
+            ctypes.addressof(written),
+        )
+        error = compiled.run(ctypes.addressof(context))
+        self._idle.append(memory)
+        if error:
+            raise RunError(f"{_where(program, context.operation)}: {TRAPS[error]}")
+        return dict(zip(program.outputs, outputs, strict=True))
+
+    def _memory(self, size: int) -> Array:
+        """M for one run: one that is idle, or a new one."""
+        if size > self._limit:
+            raise LimitExceeded(f"M needs {size} bytes, more than the limit of {self._limit}")
+        try:
+            memory = self._idle.pop()
+        except IndexError:
+            return aligned(size, 0)
+        return memory if len(memory) >= size else aligned(size, 0)
+
+
+def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
+    """The numbers of the symbolic dims. Raises FeedError where a dim would have two."""
+    return unified(graph, {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()})
+
+
+def _empty(tensor: TensorType, dims: Mapping[str, int]) -> Array:
+    shape = [evaluate(d, dims) for d in tensor.shape or ()]
+    return np.empty(shape, tensor.dtype.numpy)
+
+
+def _pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
+    addresses = [0 if a is None else a.ctypes.data for a in arrays]
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+
+
+def _offsets(source: Source, made: Plan) -> Array:
+    """The table of offsets that a program with symbolic dims takes."""
+    found = []
+    for slot in source.slots:
+        if slot.tensor is not None:
+            found.append(made.offsets[slot.tensor])
+        else:
+            found.append(made.scratch[slot.launch][slot.temporary])
+    return np.array(found or [0], np.int64)
+
+
+def _where(program: Program, number: int) -> str:
+    if not 0 <= number < len(program.launches):
+        raise InternalError(f"the compiled program names launch {number}, which is not there")
+    launch = program.launches[number]
+    return ", ".join(map(str, launch.operations)) or launch.kernel.name
