@@ -1,0 +1,102 @@
+"""The two engines, behind one face.
+
+    engine = make_engine(resolve("net.onnx"), "auto")
+    engine.run({"x": x})["y"]
+
+`machine` is the definition, step by step in Python; `native` is the emitted C, compiled for this
+host. Both give the same bits. "auto" is native where a C compiler is found. The environment
+variable SARDONYX_ENGINE replaces "auto".
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from threading import Lock
+from typing import Literal, Protocol, TypeAlias, cast, get_args
+
+from sardonyx.compiler import find_compiler
+from sardonyx.errors import BuildError, SardonyxError
+from sardonyx.graph import Graph
+from sardonyx.machine import Machine
+from sardonyx.types import Array
+
+Kind: TypeAlias = Literal["machine", "native", "auto"]
+Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
+VARIABLE = "SARDONYX_ENGINE"
+
+
+class Engine(Protocol):
+    """Runs one graph; safe to use from several threads."""
+
+    @property
+    def name(self) -> str:
+        """ "machine" or "native"."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name. Raises FeedError, Undetermined or RunError."""
+
+    def memory(self) -> tuple[int, int]:
+        """N, the bytes of M in the last run, and its lower bound."""
+
+
+class MachineEngine:
+    """The machine (G, M, T) as an engine."""
+
+    name = "machine"
+
+    def __init__(self, graph: Graph) -> None:
+        self._machine = Machine(graph)
+        self._lock = Lock()  # a machine has one state
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name."""
+        with self._lock:
+            return self._machine.run(feeds)
+
+    def memory(self) -> tuple[int, int]:
+        """N of the last run and its lower bound; RunError before the first."""
+        with self._lock:
+            plan = self._machine.plan
+            return plan.size, plan.lower_bound
+
+
+def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = None) -> Engine:
+    """The engine of that kind for a graph; `progress` hears of long work.
+
+    Raises BuildError where "native" is asked for and there is no C compiler, UnsupportedModel
+    where an operator has no definition.
+    """
+    if choose(kind) == "machine":
+        return MachineEngine(graph)
+    from sardonyx.native import NativeEngine
+
+    return NativeEngine(graph, progress=progress)
+
+
+def choose(kind: Kind = "auto") -> Literal["machine", "native"]:
+    """The engine that `kind` and the environment ask for."""
+    if kind == "auto":
+        kind = engine_kind(os.environ.get(VARIABLE) or "auto", VARIABLE)
+    if kind != "auto":
+        return kind
+    try:
+        find_compiler()
+    except BuildError as error:
+        _say_once(f"sardonyx: the machine engine (slow) is used: {error}")
+        return "machine"
+    return "native"
+
+
+def engine_kind(text: str, where: str) -> Kind:
+    """`text` as the name of an engine; SardonyxError, naming `where` it was given, if it is none."""
+    if text not in get_args(Kind):
+        raise SardonyxError(f"{where} is '{text}'; it can be {', '.join(get_args(Kind))}")
+    return cast(Kind, text)
+
+
+@cache
+def _say_once(line: str) -> None:
+    print(line, file=sys.stderr)
