@@ -300,3 +300,17 @@ def test_the_prelude_holds_only_what_is_used() -> None:
 
 def test_printing_is_deterministic() -> None:
     assert print_c(protected()).text == print_c(protected()).text
+
+
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [("gcc", ("-std=gnu99", "-ffp-contract=fast")), ("clang", ("-ffp-contract=on",))],
+)
+def test_a_forgotten_flag_does_not_contract(
+    compiler: str, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    x, y, z = np.random.default_rng(4).normal(size=(3, 1000))
+    kernel = elementwise("mul_add", [x, y, z], lambda a, b, c: a * b + c)
+    text = print_c(kernel).named("k0")
+    library = compile_all([text], tmp_path, compiler, ("-O3", "-march=native", *flags))
+    check((kernel, [x, y, z]), library.k0)

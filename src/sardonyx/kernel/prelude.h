@@ -7,8 +7,13 @@
 #if defined(__FAST_MATH__) || (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
 #error "Sardonyx needs IEEE 754 arithmetic: no -ffast-math, and on x86 -msse2 -mfpmath=sse"
 #endif
+/* For whoever forgets -ffp-contract=off: gcc contracts by default outside of -std=c99. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__STRICT_ANSI__)
+#pragma GCC optimize("fp-contract=off")
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_FN static inline __attribute__((unused))
