@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
+import platform
+
 import numpy as np
 import pytest
 from programs import Made, call, planned, sample
 
 from sardonyx.build import library, load
-from sardonyx.dims import symbol
+from sardonyx.dims import evaluate, extreme, floordiv, symbol
 from sardonyx.emit import emit
 from sardonyx.emit.names import escaped
+from sardonyx.emit.places import dim_text
 from sardonyx.emit.source import Slot
 from sardonyx.kernel import interpret
 from sardonyx.types import Array
@@ -98,3 +103,41 @@ def test_the_weights_are_aligned_and_stored_once() -> None:
     assert [offset % 64 for offset, _ in blob.arrays] == [0, 0]
     assert blob.add(blob.arrays[0][1].copy()) == 0
     assert sum(map(len, blob.pieces())) == blob.size
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of a rounding mode")
+def test_the_callers_floating_point_environment_changes_nothing_and_is_restored() -> None:
+    made, given = sample(), feeds(4)
+    found = planned(made)
+    source = emit(made, found)
+    want = expected(made, given)
+    results = [np.zeros_like(x) for x in want]
+    code, libm = load(library(source.files())), ctypes.CDLL(ctypes.util.find_library("m"))
+    upward = 0x800
+    libm.fesetround(upward)
+    try:
+        error = call(code, source, given, results, found.size)
+        left = libm.fegetround()
+    finally:
+        libm.fesetround(0)
+    assert (error, left) == ((0, -1), upward)
+    assert [r.tobytes() for r in results] == [w.tobytes() for w in want]
+
+
+@pytest.mark.parametrize("values", [(1, 1), (7, 3), (64, 1000)])
+def test_sizes_in_c_are_the_dims(values: tuple[int, int]) -> None:
+    n, m = symbol("N"), symbol("M")
+    names = {"N": "n", "M": "m"}
+    functions = {
+        "sx_idiv_i64": lambda a, b: a // b,
+        "sx_max_i64": max,
+        "sx_min_i64": min,
+        "n": values[0],
+        "m": values[1],
+    }
+    for dim in (
+        *(n, n * m * 3 - 2, (n + 5) // 4, floordiv(n * n - 3, m), extreme("max", n - m, 4)),
+        *(extreme("min", n * 2, m + 1) * 3, n - n * m, 5, n * -1 + m),
+    ):
+        text = dim_text(dim, names)
+        assert eval(text, functions) == evaluate(dim, {"N": values[0], "M": values[1]}), text

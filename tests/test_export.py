@@ -9,13 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import planned, sample
+from programs import Made, planned, sample
 from test_emit import expected, feeds
+from test_print_c import structure_cases
 
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
+from sardonyx.emit.launches import Printer
 from sardonyx.emit.weights import c_bytes
 from sardonyx.errors import Undetermined
+from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.types import Array, TensorType
 
 STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off"
 SANITIZED = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
@@ -50,6 +55,31 @@ def test_the_exported_folder_compiles_without_a_warning_and_its_test_passes(
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_the_sanitizers_find_nothing(folder: Path, tmp_path: Path, compiler: str) -> None:
     program = build(folder, tmp_path, f"{compiler} {STRICT} {SANITIZED}")
+    subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
+
+
+def structures() -> tuple[Made, list[Array]]:
+    """The kernels that are easy to get wrong, each with an input of its own."""
+    made, given = Made((), (), {}), []
+    for number, (kernel, inputs) in enumerate(structure_cases()):
+        reads = [f"x{number}_{i}" for i in range(len(inputs))]
+        for name, b in zip(reads, kernel.inputs, strict=True):
+            assert b is not None
+            made.tensors[name] = TensorType(b.dtype, b.shape)
+        made.inputs += tuple(reads)
+        made.outputs += (f"y{number}",)
+        made.add(kernel, reads, [f"y{number}"], "")
+        given += inputs
+    return made, given
+
+
+@pytest.mark.parametrize("printer", [print_c, print_scheduled])
+def test_the_sanitizers_find_nothing_in_structures(printer: Printer, tmp_path: Path) -> None:
+    made, given = structures()
+    found = planned(made, (*made.inputs, *made.outputs))
+    source = emit(made, found, printer=printer)
+    export(made, source, tmp_path, given, expected(made, given))
+    program = build(tmp_path, tmp_path, f"gcc {STRICT} {SANITIZED}")
     subprocess.run([program], check=True, stdout=subprocess.DEVNULL)
 
 
