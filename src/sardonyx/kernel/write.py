@@ -211,8 +211,10 @@ class Expression:
         ]
         if e.op in _PLAIN and is_plain(e):
             return self._plain(e, args)
-        if _is_decided(e):
-            return f"sx_{e.op}_{e.args[0].dtype.kind}64({args[0]}, {args[1]})"
+        if _is_decided(e, args):
+            word = {"eq": "le", "ne": "lt"}.get(e.op, e.op)
+            kind = "i" if e.args[0].dtype.kind == "i" else "u"
+            return f"sx_{word}_{kind}64({args[0]}, {args[1]})"
         last = e.args[-1]
         shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
@@ -314,9 +316,14 @@ def _is_shape(e: Alu, x: Expr) -> bool:
     return compared and isinstance(x, Const) and x.dtype is t.int64 and 0 <= x.value < SYMBOLIC
 
 
-def _is_decided(e: Alu) -> bool:
-    """Whether a constant at the end of its type decides a comparison: compilers warn of these."""
-    if e.op not in ("lt", "le") or not e.args[0].dtype.is_integer:
+def _is_decided(e: Alu, args: Sequence[str]) -> bool:
+    """Whether a comparison of integers is decided, because both sides are the same or one is a
+    constant at the end of its type: compilers warn of these."""
+    if e.op not in ("lt", "le", "eq", "ne") or e.args[0].dtype.is_float:
+        return False
+    if args[0] == args[1]:
+        return True
+    if e.op in ("eq", "ne") or not e.args[0].dtype.is_integer:
         return False
     ends = (e.args[0].dtype.min, e.args[0].dtype.max)
     return any(isinstance(x, Const) and x.value in ends for x in e.args)
