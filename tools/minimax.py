@@ -34,9 +34,11 @@ class Task:
 
 def odd_tail(f: Real) -> Real:
     """u -> (f(x) / x - 1) / u for an odd f, u = x * x."""
+
     def value(u: mp.mpf) -> mp.mpf:
         x = mp.sqrt(max(u, EPS))
         return (f(x) / x - 1) / (x * x)
+
     return value
 
 
@@ -44,6 +46,7 @@ def odd(name: str, f: Real, high: float | mp.mpf, count: tuple[int, int]) -> Tas
     def weight(u: mp.mpf) -> mp.mpf:
         x = mp.sqrt(max(u, EPS))
         return u * x / f(x)
+
     zero, top = mp.mpf(0), mp.mpf(high)
     return Task(name, (zero, zero), (top, top), odd_tail(f), weight, count)
 
@@ -57,6 +60,7 @@ def at(x: mp.mpf) -> mp.mpf:
     return x if abs(x) > EPS else EPS
 
 
+EDGE = mp.mpf(0.875)  # where erf_far begins; its variable is |x| - EDGE
 LN2 = mp.log(2)
 S = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
 
@@ -70,9 +74,9 @@ TASKS = [
          lambda w: w * w, (2, 8)),
     odd("atanh", mp.atanh, 0.25, (7, 14)),
     odd("asinh", mp.asinh, 0.25, (6, 13)),
-    odd("atan", mp.atan, 1, (10, 21)),
+    odd("atan", mp.atan, (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001"), (5, 12)),
     odd("asin", mp.asin, 0.25, (5, 13)),
-    odd("tanh", mp.tanh, 1, (7, 16)),
+    odd("tanh", mp.tanh, 0.390625, (5, 12)),
     odd("sinh", mp.sinh, 1, (4, 8)),
     Task("erf_near", (mp.mpf(0),) * 2, (mp.mpf(1),) * 2,
          lambda u: mp.erf(mp.sqrt(at(u))) / mp.sqrt(at(u)) - 1,
@@ -81,8 +85,9 @@ TASKS = [
     Task("cos", (mp.mpf(0),) * 2, ((mp.pi / 4) ** 2 * mp.mpf("1.001"),) * 2,
          lambda u: (mp.cos(mp.sqrt(at(u))) - 1 + at(u) / 2) / at(u) ** 2,
          lambda u: u * u / mp.cos(mp.sqrt(u)), (3, 6)),
-    Task("erf_far", (mp.mpf(0),) * 2, (mp.mpf(3), mp.mpf(5)), lambda t: mp.log(mp.erfc(t + 1)),
-         lambda t: mp.erfc(t + 1) / mp.erf(t + 1), (9, 21)),
+    Task("erf_far", (mp.mpf(0),) * 2, (4 - EDGE, 6 - EDGE),
+         lambda t: mp.log(mp.erfc(at(t) + EDGE) / mp.erfc(EDGE)) / at(t),
+         lambda t: t * mp.erfc(t + EDGE) / mp.erf(t + EDGE), (8, 23)),
     even("exp_third", LN2 / 2 * mp.mpf("1.0002"),
          lambda r: (mp.expm1(at(r)) - at(r) - at(r) ** 2 / 2) / at(r) ** 3,
          lambda r: r**3 / mp.exp(r), (4, 10)),
@@ -96,7 +101,10 @@ def remez(value: Real, weight: Real, low: mp.mpf, high: mp.mpf, n: int) -> list[
     count = n + 1
     points = [(low + high) / 2 - (high - low) / 2 * mp.cos((2 * i + 1) * mp.pi / (2 * count))
               for i in range(count)]  # fmt: skip
-    grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / (24 * n)) for i in range(24 * n + 1)]
+    grid = [
+        (low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / (24 * n))
+        for i in range(24 * n + 1)
+    ]
     table = [(x, value(x), weight(x)) for x in grid]
     found: list[mp.mpf] = []
     for _ in range(12):
@@ -142,7 +150,9 @@ def rounded(task: Task, which: int) -> tuple[list[float], mp.mpf]:
 
     def rest(x: mp.mpf) -> mp.mpf:
         x = at(x)
-        return (task.value(x) - mp.polyval([mp.mpf(c) for c in done[::-1]] or [0], x)) / x ** len(done)
+        return (task.value(x) - mp.polyval([mp.mpf(c) for c in done[::-1]] or [0], x)) / x ** len(
+            done
+        )
 
     for k in range(n):
         if k >= (3 if which else n):  # the later ones no longer move the others
@@ -159,7 +169,10 @@ def rounded(task: Task, which: int) -> tuple[list[float], mp.mpf]:
 
 
 def main() -> None:
-    lines = ['"""Coefficients of minimax polynomials, lowest first (made by tools/minimax.py)."""', ""]
+    lines = [
+        '"""Coefficients of minimax polynomials, lowest first (made by tools/minimax.py)."""',
+        "",
+    ]
     lines += ["from __future__ import annotations", "", "# name: (float32, float64)"]
     lines += ["TABLE: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {"]
     for task in sorted(TASKS, key=lambda task: task.name):

@@ -154,7 +154,9 @@ def kernel_of(name: str, dtype: DType, count: int) -> Kernel:
     k = Builder(1)
     inputs = [operand(n, dtype, (count,)) for n in ("x", "y")[: 2 if name == "pow" else 1]]
     function: Callable[..., Expr] = getattr(elementary, name)
-    return k.kernel(name, inputs, [k.compute((count,), lambda i: function(*(x[i] for x in inputs)))])
+    return k.kernel(
+        name, inputs, [k.compute((count,), lambda i: function(*(x[i] for x in inputs)))]
+    )
 
 
 def operations(name: str, dtype: DType) -> int:
@@ -227,12 +229,12 @@ def _pairs(harness: ctypes.CDLL, functions: Sequence[object], worst: object) -> 
     rounds = 1 << 14
     random = np.random.default_rng(1)
     for i in range(rounds):
-        x, y = _operands(random, np.dtype(np.float32), i, BLOCK)
+        x, y = operands(random, np.dtype(np.float32), i, BLOCK)
         harness.pairs(*functions, *(v.ctypes.data_as(ctypes.c_void_p) for v in (x, y)), worst)
     return rounds * BLOCK
 
 
-def _operands(
+def operands(
     random: np.random.Generator, dtype: np.dtype[np.generic], which: int, count: int
 ) -> tuple[Array, Array]:
     """Bases and exponents of pow: any bits; results in range; bases near 1; small integers."""
@@ -252,7 +254,10 @@ def _operands(
             y = random.integers(-40, 40, count).astype(dtype) * dtype.type(0.5)
         if kind == 6:
             ends = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 0.5, 3, -2, 4, 1e30, -7])
-            x, y = random.choice(ends, count).astype(dtype), random.choice(ends, count).astype(dtype)
+            x, y = (
+                random.choice(ends, count).astype(dtype),
+                random.choice(ends, count).astype(dtype),
+            )
     return np.ascontiguousarray(x), np.ascontiguousarray(y)
 
 

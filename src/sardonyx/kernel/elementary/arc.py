@@ -69,17 +69,21 @@ def acos(x: Expr) -> Expr:
 
 
 def atan(x: Expr) -> Expr:
-    """The inverse tangent: above 1, pi/2 - atan(1 / x)."""
+    """The inverse tangent: of a near 0, pi/4 + atan((a - 1) / (a + 1)), pi/2 + atan(-1 / a)."""
     x, f = argument(x)
-    a = magnitude(x)
+    a = at_most(magnitude(x), 2.0**60)
     zero, one = number(0.0, f), number(1.0, f)
-    high, low = quotient((one, zero), (at_least(at_most(a, 2.0**60), 1.0), zero))
-    large = a > 1.0
-    r, base = where(large, high + low, a), where(large, high, a)
-    rest = where(large, low, zero) + _near("atan", r)
-    right, below = pair(f.half_pi, f)
-    total, lost = fast_sum(right, -base)
-    return with_sign(where(large, total + (lost - (rest - below)), base + rest), x)
+    small, large = a < 0.41421356, a > 2.4142135
+    n, d = fast_sum(-one, a), fast_sum(one, a)
+    n = where(large, -one, n[0]), where(large, zero, n[1])
+    d = where(large, a, d[0]), where(large, zero, d[1])
+    high, low = quotient(n, d)
+    high, low = where(small, a, high), where(small, zero, low)
+    half, below = f.half_pi
+    base = where(small, zero, where(large, number(half, f), number(0.5 * half, f)))
+    rest = where(small, zero, where(large, number(below, f), number(0.5 * below, f)))
+    total, lost = fast_sum(base, high)
+    return with_sign(total + (lost + (rest + (low + _near("atan", high + low)))), x)
 
 
 def asinh(x: Expr) -> Expr:

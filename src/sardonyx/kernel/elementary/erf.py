@@ -14,12 +14,17 @@ from sardonyx.kernel.elementary.parts import (
 )
 from sardonyx.kernel.expr import Expr, where
 
+_EDGE = 0.875
+_LEFT = 0.21592493894014034  # erfc(_EDGE)
+
 
 def erf(x: Expr) -> Expr:
-    """x + x P(x x) below 1; above, 1 - exp(Q(|x| - 1)), Q being log(erfc)."""
+    """x + x P(x x) below the edge; above, 1 - erfc(edge) exp(t Q(t)), t = |x| - edge."""
     x, f = argument(x)
     a = magnitude(x)
     near = mad(a, tail("erf_near", a * a), a)
-    value, index = simple(tail("erf_far", at_most(a, (4.0, 6.0)[f.row]) - 1.0), f.bias)
-    far = 1.0 - value * bits(index << f.digits)
-    return with_sign(where(a < 1.0, near, far), x)
+    t = at_most(a, (4.0, 6.0)[f.row]) - _EDGE
+    y, index = simple(t * tail("erf_far", t), f.bias)
+    left = _LEFT * bits(index << f.digits)
+    far = 1.0 - mad(y, left, left)
+    return with_sign(where(a < _EDGE, near, far), x)

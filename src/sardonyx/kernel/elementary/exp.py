@@ -61,12 +61,12 @@ def _reduced(x: Expr, n: Expr, f: Format) -> Pair:
 
 
 def simple(x: Expr, offset: int) -> tuple[Expr, Expr]:
-    """1 + y, within one unit in the last place, and the integer that holds n + offset."""
+    """y, and the integer whose low bits are n + offset."""
     f = format_of(x)
     n, index = _multiple(x, f.log2e, offset)
     high, low = _reduced(x, n, f)
     r = high + low
-    return (high + mad(r * r, tail("exp", r), low)) + 1.0, index
+    return high + mad(r * r, tail("exp", r), low), index
 
 
 def long(x: Expr, below: Expr | None = None, less: int = 0) -> tuple[Pair, Power]:
@@ -94,8 +94,8 @@ def exp(x: Expr) -> Expr:
     """e**x."""
     x, f = argument(x)
     low, high = limits(f)
-    value, index = simple(at_least(at_most(x, high), low), 2 * f.bias)
-    return _power(index, f).times(value)
+    y, index = simple(at_least(at_most(x, high), low), 2 * f.bias)
+    return _power(index, f).times(y + 1.0)
 
 
 def exp2(x: Expr) -> Expr:
@@ -134,14 +134,18 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def tanh(x: Expr) -> Expr:
-    """A polynomial below 1, 1 - 2 / (exp(2|x|) + 1) above."""
+    """A polynomial below 0.625, 1 - 2 / (exp(2|x|) + 1) above."""
     x, f = argument(x)
     a = magnitude(x)
     u = a * a
     near = mad(a * u, tail("tanh", u), a)
-    value, index = simple(2.0 * at_most(a, 10.0 if f.row == 0 else 20.0), f.bias)
-    far = 1.0 - 2.0 / (value * bits(index << f.digits) + 1.0)
-    return with_sign(where(a < 1.0, near, far), x)
+    y, index = simple(2.0 * at_most(a, 10.0 if f.row == 0 else 20.0), f.bias)
+    power = bits(index << f.digits)
+    d, below = fast_sum(power + 1.0, y * power)
+    w = 2.0 / d
+    high, low = fast_sum(number(1.0, f), -w)
+    far = high + mad(0.5 * w * w, below, low)
+    return with_sign(where(a < 0.625, near, far), x)
 
 
 def _half_exp(a: Expr, f: Format) -> Pair:

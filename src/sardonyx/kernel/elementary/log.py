@@ -7,16 +7,16 @@ from sardonyx.kernel.elementary.parts import (
     Format,
     Pair,
     argument,
-    below_infinity,
     as_float,
     at_least,
+    below_infinity,
     bits,
     exact_sum,
     fast_sum,
     format_of,
-    infinity,
     mad,
     magnitude,
+    minus_infinity,
     nan,
     number,
     product,
@@ -75,7 +75,7 @@ def of_single(x: Expr, extra: Expr) -> Pair:
 
 def _ends(x: Expr, value: Expr, f: Format) -> Expr:
     """value, and the logarithms of 0, negative numbers, infinity and NaN."""
-    edge = where(x.eq(0.0), -infinity(f), where(x < 0.0, nan(f), x))
+    edge = where(x.eq(0.0), minus_infinity(f), where(x < 0.0, nan(f), x))
     return where((x > 0.0) & (below_infinity(x)), value, edge)
 
 
@@ -105,7 +105,7 @@ def log1p(x: Expr) -> Expr:
     u = exact_sum(number(1.0, f), x)
     high, low = of_pair(u, number(0.0, f))
     value = where(magnitude(x) < 2.0 ** -(f.digits + 2), x, high + low)
-    edge = where(x.eq(-1.0), -infinity(f), where(x < -1.0, nan(f), x))
+    edge = where(x.eq(-1.0), minus_infinity(f), where(x < -1.0, nan(f), x))
     return where((x > -1.0) & (below_infinity(x)), value, edge)
 
 

@@ -87,6 +87,10 @@ def infinity(f: Format) -> Const:
     return const(float("inf"), f.dtype)
 
 
+def minus_infinity(f: Format) -> Const:
+    return const(float("-inf"), f.dtype)
+
+
 def nan(f: Format) -> Const:
     return const(float("nan"), f.dtype)
 

@@ -16,8 +16,8 @@ from sardonyx.kernel.elementary.parts import (
     exact_product,
     exact_sum,
     fast_sum,
-    infinity,
     magnitude,
+    minus_infinity,
     nan,
     number,
     product,
@@ -40,7 +40,7 @@ def _long_log(x: Expr, f: Format) -> Pair:
     n = as_float(k, f) + extra
     high, low = exact_sum(n * f.ln2[0], total)
     high, low = fast_sum(high, low + (rest + n * f.ln2[1]))
-    end = where(x.eq(0.0), -infinity(f), where(below_infinity(x), high, x))
+    end = where(x.eq(0.0), minus_infinity(f), where(below_infinity(x), high, x))
     return end, where(below_infinity(magnitude(end)), low, number(0.0, f))
 
 

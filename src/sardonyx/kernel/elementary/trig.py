@@ -14,18 +14,18 @@ from sardonyx.kernel.elementary.parts import (
     argument,
     below_infinity,
     bits,
+    exact_product,
     fast_sum,
     flip,
     mad,
     magnitude,
     nan,
     number,
-    pair,
     product,
     quotient,
     tail,
 )
-from sardonyx.kernel.expr import Expr, alu, cast, const, where
+from sardonyx.kernel.expr import Expr, cast, const, where
 
 TWO_OVER_PI = int(  # 1216 bits of the fraction
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1"
@@ -133,9 +133,11 @@ def _sine(r: Pair) -> Pair:
     return r[0], mad(r[0] * u, tail("sin", u), mad(-0.5 * u, r[1], r[1]))
 
 
-def _cosine(r: Pair, f: Format) -> Pair:
+def _cosine(r: Pair, f: Format, below: Expr | None = None) -> Pair:
+    """The cosine; `below` is what the square of r[0] loses by rounding."""
     u = r[0] * r[0]
     high, low = fast_sum(number(1.0, f), -0.5 * u)
+    low = low if below is None else low - 0.5 * below
     return high, low + (u * (u * tail("cos", u)) - r[0] * r[1])
 
 
@@ -164,7 +166,7 @@ def tan(x: Expr) -> Expr:
     """The tangent of x radians; NaN of infinity."""
     x, f = argument(x)
     turn, r = _reduced(x, f)
-    s, c = fast_sum(*_sine(r)), fast_sum(*_cosine(r, f))
+    s, c = fast_sum(*_sine(r)), fast_sum(*_cosine(r, f, exact_product(r[0], r[0])[1]))
     even = (turn & 1).eq(0)
     n = where(even, s[0], -c[0]), where(even, s[1], -c[1])
     d = where(even, c[0], s[0]), where(even, c[1], s[1])
