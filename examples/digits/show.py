@@ -1,0 +1,54 @@
+"""Shows digits.onnx at work on the 360 test images: accuracy, onnxruntime's predictions, engines.
+
+    pip install ".[test]"
+    python examples/digits/show.py
+
+Exits with 1 unless every prediction is onnxruntime's and both engines give the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from sardonyx.engines import Kind, make_engine
+from sardonyx.resolve import resolve
+
+HERE = Path(__file__).parent
+
+
+def scores_of(kind: Kind, images: np.ndarray) -> np.ndarray:
+    """What an engine computes; prints its time and N."""
+    engine = make_engine(resolve(HERE / "digits.onnx"), kind)
+    engine.run({"image": images[:1]})
+    start = time.perf_counter()
+    scores = engine.run({"image": images})["scores"]
+    seconds = time.perf_counter() - start
+    size, bound = engine.memory()
+    print(f"{engine.name:8}{1e3 * seconds:9.2f} ms   N = {size} bytes (lower bound {bound})")
+    return scores
+
+
+def main() -> int:
+    """Prints the comparison; 0 if all agree."""
+    test = np.load(HERE / "test.npz")
+    images, labels = test["images"].astype(np.float32), test["labels"]
+    machine, native = scores_of("machine", images), scores_of("native", images)
+    session = onnxruntime.InferenceSession(HERE / "digits.onnx")
+    theirs = session.run(None, {"image": images})[0]
+    predicted = native.argmax(1)
+    right, same = (predicted == labels).sum(), (predicted == theirs.argmax(1)).sum()
+    equal = machine.tobytes() == native.tobytes()
+    print(f"accuracy {right / len(labels):.4f} ({right} of {len(labels)} test images)")
+    print(f"onnxruntime predicts the same class for {same} of {len(labels)} images")
+    print(f"largest difference from onnxruntime's scores: {np.abs(native - theirs).max():.2g}")
+    print(f"machine and native give {'the same' if equal else 'OTHER'} bytes")
+    return 0 if equal and same == len(labels) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
