@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +26,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, Sym, product, substitute, symbol, symbols
 from sardonyx.errors import (
     FeedError,
+    InternalError,
     InvalidModel,
     RunError,
     SardonyxError,
@@ -38,9 +40,10 @@ from sardonyx.kernel.expr import Load, walk
 from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.kernel.verify import settle
-from sardonyx.ops.registry import find, lower
+from sardonyx.ops.registry import Operator, find, lower
 from sardonyx.types import Array, DType, TensorType
 
+LARGEST = 1 << 48  # elements that a tensor may have, zero dims counted as one
 WORK = 1 << 16  # elements of the inputs of an operation whose value is computed here
 TYPE_OF: dict[str, DType | int] = {
     # operator: the dtype of its outputs, or the input that has it
@@ -161,9 +164,15 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
     operands = [_operand(known, op, i, name) for i, name in enumerate(op.inputs)]
     try:
         kernel = lower(operator, operands, op.attributes, [bool(name) for name in op.outputs])
+        _check_sizes(operator, kernel)
         return settle(kernel)
     except Undetermined as error:
         raise Undetermined(_explain(known, op, error), error.tensor) from error
+    except InternalError as error:
+        # a definition that reads beyond an operand, or at another rank, was given a wrong one
+        raise InvalidModel(
+            f"{_explain(known, op, error)} (the operands do not fit {operator})"
+        ) from error
     except SardonyxError as error:
         raise type(error)(_explain(known, op, error)) from error
     except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
@@ -172,6 +181,13 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
             f"{_explain(known, op, error)} ({type(error).__name__}: the operands or attributes "
             f"do not fit {operator})"
         ) from error
+
+
+def _check_sizes(operator: Operator, kernel: Kernel) -> None:
+    for b in kernel.outputs:
+        sizes = [d for d in b.shape if isinstance(d, int)]
+        if min(sizes, default=0) < 0 or prod(max(1, d) for d in sizes) > LARGEST:
+            raise InvalidModel(f"{operator} would give a tensor of shape {b.shape}")
 
 
 def _operand(known: _Known, op: Operation, i: int, name: str) -> Tensor | None:

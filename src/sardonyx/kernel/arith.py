@@ -108,11 +108,11 @@ def fma_terms(a: Array, b: Array, c: Array, tiny: bool) -> Array:
     doubtful = (s.view(np.int64) & _ODD_BITS) == _HALF
     if tiny:
         doubtful |= (np.abs(s) < 2.0**-125) & (s != 0)
-    r = s.astype(np.float32)
+    r = np.asarray(s.astype(np.float32))
     if doubtful.any():
-        at = np.nonzero(doubtful)
-        p, c = np.broadcast_to(p, s.shape)[at], np.broadcast_to(c, s.shape)[at].astype(np.float64)
-        r[at] = _mend(p, c, s[at])
+        exact = np.broadcast_to(p, s.shape)[doubtful]
+        added = np.broadcast_to(c, s.shape)[doubtful].astype(np.float64)
+        r[doubtful] = _mend(exact, added, s[doubtful])
     return r
 
 
