@@ -23,7 +23,6 @@ from sardonyx.resolve import graph_from_nodes, resolve
 from sardonyx.types import Array, TensorType, by_numpy
 
 
-
 class SardonyxRep(BackendRep):  # type: ignore[misc]
     """A model made ready to run."""
 

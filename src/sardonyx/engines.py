@@ -18,8 +18,9 @@ from threading import Lock
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, SardonyxError
+from sardonyx.errors import BuildError, SardonyxError, UnsupportedModel
 from sardonyx.graph import Graph
+from sardonyx.infer import undetermined
 from sardonyx.machine import Machine
 from sardonyx.types import Array
 
@@ -69,6 +70,9 @@ def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = N
     Raises BuildError where "native" is asked for and there is no C compiler, UnsupportedModel
     where an operator has no definition.
     """
+    for error in undetermined(graph).values():
+        if isinstance(error, UnsupportedModel):
+            raise error
     if choose(kind) == "machine":
         return MachineEngine(graph)
     from sardonyx.native import NativeEngine

@@ -1,0 +1,122 @@
+"""From a model's file to its graph, as the public face wants it: with sizes fixed, with metadata.
+
+load("net.onnx", dims={"N": 1})        the graph G
+opened = open_model("net.onnx")        opened.graph, opened.metadata
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from onnx import ModelProto, TensorShapeProto
+
+from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
+from sardonyx.model import Limits, Model, Source
+from sardonyx.model import load as load_model
+from sardonyx.resolve import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a model says about itself."""
+
+    producer_name: str = ""
+    producer_version: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    ir_version: int = 0
+    custom: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A graph with what else its file says."""
+
+    graph: Graph
+    metadata: Metadata
+    name: str
+
+
+def load(
+    source: Source, *, dims: Mapping[str, int] | None = None, limits: Limits | None = None
+) -> Graph:
+    """The graph of a model: a path, bytes or a ModelProto. dims: sizes for symbolic dims.
+
+    Raises ModelError, and FeedError where the model has no such dim.
+    """
+    return open_model(source, dims=dims, limits=limits).graph
+
+
+def open_model(
+    source: Source,
+    *,
+    dims: Mapping[str, int] | None = None,
+    denotations: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
+    strict: bool = True,
+) -> Opened:
+    """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes.
+
+    Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1.
+    """
+    model = load_model(source, limits)
+    metadata = _metadata(model.proto)
+    if dims or denotations:
+        model = _fixed(model, dims or {}, denotations or {}, strict)
+    return Opened(resolve(model), metadata, model.name)
+
+
+def _metadata(proto: ModelProto) -> Metadata:
+    return Metadata(
+        proto.producer_name,
+        proto.producer_version,
+        proto.graph.name,
+        proto.domain,
+        proto.doc_string,
+        proto.graph.doc_string,
+        proto.model_version,
+        proto.ir_version,
+        {entry.key: entry.value for entry in proto.metadata_props},
+    )
+
+
+def _fixed(
+    model: Model, dims: Mapping[str, int], denotations: Mapping[str, int], strict: bool
+) -> Model:
+    """The model with sizes in the place of symbolic dims; a nameless dim of the input x is called
+    x_0, x_1, ... after its axis, as in the graph."""
+    for name, size in (*dims.items(), *denotations.items()):
+        if size < 1:
+            raise FeedError(f"the dim '{name}' is given the size {size}, expected at least 1")
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    seen: dict[str, None] = {}
+    for name, dim in _dims(proto):
+        seen[name] = None
+        fixed = dims.get(name, denotations.get(dim.denotation, 0))
+        if fixed:
+            dim.dim_value = fixed
+    unknown = [name for name in dims if name not in seen]
+    if unknown and strict:
+        there = f"it has {', '.join(seen)}" if seen else "all of its sizes are fixed"
+        raise FeedError(f"{model.name} has no symbolic dim '{unknown[0]}': {there}")
+    return replace(model, proto=proto)
+
+
+def _dims(proto: ModelProto) -> Iterator[tuple[str, TensorShapeProto.Dimension]]:
+    """The symbolic dims that the main graph states, with their names."""
+    graph = proto.graph
+    for infos, inputs in ((graph.input, True), (graph.output, False), (graph.value_info, False)):
+        for info in infos:
+            if not info.type.HasField("tensor_type"):
+                continue
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                if dim.dim_param:
+                    yield dim.dim_param, dim
+                elif inputs and (not dim.HasField("dim_value") or dim.dim_value == -1):
+                    yield f"{info.name}_{axis}", dim

@@ -1,0 +1,69 @@
+"""onnxruntime's functions about the installation; Sardonyx is one provider, the CPU."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+API_VERSION = "1.31.1"
+"""The version of onnxruntime whose Python API this is."""
+
+PROVIDER = "CPUExecutionProvider"
+
+
+def get_available_providers() -> list[str]:
+    """["CPUExecutionProvider"], so that programs work."""
+    return [PROVIDER]
+
+
+def get_all_providers() -> list[str]:
+    """The same."""
+    return [PROVIDER]
+
+
+def get_device() -> str:
+    """ "CPU"."""
+    return "CPU"
+
+
+def get_version_string() -> str:
+    """The version of onnxruntime whose API this is."""
+    return API_VERSION
+
+
+def get_build_info() -> str:
+    """Which Sardonyx this is."""
+    try:
+        own = version("sardonyx")
+    except PackageNotFoundError:
+        own = "unknown"
+    return f"Sardonyx {own}, with the Python API of onnxruntime {API_VERSION}"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Checked and ignored: Sardonyx has no log. RuntimeError outside 0 to 4."""
+    if not 0 <= severity <= 4:
+        raise RuntimeError(
+            f"Invalid logging severity {severity}. 0:Verbose, 1:Info, 2:Warning, 3:Error, 4:Fatal"
+        )
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Ignored: Sardonyx has no log."""
+
+
+def set_seed(seed: int) -> None:
+    """Ignored: no operator of Sardonyx is random without a seed of its own."""
+
+
+def preload_dlls(
+    cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None
+) -> None:
+    """Nothing to load."""
+
+
+def enable_telemetry_events() -> None:
+    """Sardonyx sends nothing."""
+
+
+def disable_telemetry_events() -> None:
+    """Sardonyx sends nothing."""

@@ -1,0 +1,194 @@
+"""onnxruntime's options: SessionOptions, RunOptions and their enumerations.
+
+Sardonyx obeys enable_profiling, profile_file_prefix, the free-dimension overrides, the config entry
+"sardonyx.engine" (machine, native, auto) and RunOptions.terminate. The other fields are kept and
+handed back; none of them can change a result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, ClassVar
+
+
+class GraphOptimizationLevel(IntEnum):
+    """Kept; results do not depend on it."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(IntEnum):
+    """Kept; operations run one after the other."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(IntEnum):
+    """Kept."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class _Options:
+    """Fields with defaults whose types are checked when they are set, and config entries."""
+
+    __slots__ = ("_entries",)
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_entries", {})
+        for name, value in self._defaults.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in self._defaults:
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        default = self._defaults[name]
+        if isinstance(default, str) and isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        wanted = type(default)
+        plain = wanted is int and isinstance(value, int) and not isinstance(value, bool)
+        if not (plain or type(value) is wanted):
+            raise TypeError(
+                f"{name} is set to {value!r}, a {type(value).__name__}; "
+                f"it takes a {wanted.__name__}, such as {default!r}"
+            )
+        object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self._defaults}
+        return {**fields, **{n: dict(getattr(self, n)) for n in self._tables()}}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _tables(cls) -> tuple[str, ...]:
+        return ("_entries",)
+
+    def _entry(self, key: str) -> str:
+        if key not in self._entries:
+            raise RuntimeError(f"{type(self).__name__} does not have configuration with key: {key}")
+        return self._entries[key]
+
+    _entries: dict[str, str]
+
+
+class SessionOptions(_Options):
+    """How a session is made."""
+
+    __slots__ = (
+        "_by_denotation", "_by_name", "enable_cpu_mem_arena", "enable_mem_pattern",
+        "enable_mem_reuse", "enable_profiling", "execution_mode", "execution_order",
+        "graph_optimization_level", "inter_op_num_threads", "intra_op_num_threads",
+        "log_severity_level", "log_verbosity_level", "logid", "optimized_model_filepath",
+        "profile_file_prefix", "use_deterministic_compute", "use_per_session_threads",
+    )  # fmt: skip
+    _defaults = {  # noqa: RUF012
+        "enable_cpu_mem_arena": True,
+        "enable_mem_pattern": True,
+        "enable_mem_reuse": True,
+        "enable_profiling": False,
+        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+        "execution_order": ExecutionOrder.DEFAULT,
+        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "inter_op_num_threads": 0,
+        "intra_op_num_threads": 0,
+        "log_severity_level": -1,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "optimized_model_filepath": "",
+        "profile_file_prefix": "onnxruntime_profile_",
+        "use_deterministic_compute": False,
+        "use_per_session_threads": True,
+    }
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    enable_profiling: bool
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    graph_optimization_level: GraphOptimizationLevel
+    inter_op_num_threads: int
+    intra_op_num_threads: int
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    optimized_model_filepath: str
+    profile_file_prefix: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+    _by_name: dict[str, int]
+    _by_denotation: dict[str, int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        object.__setattr__(self, "_by_name", {})
+        object.__setattr__(self, "_by_denotation", {})
+
+    @classmethod
+    def _tables(cls) -> tuple[str, ...]:
+        return ("_entries", "_by_name", "_by_denotation")
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry."""
+        self._entries[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """A config entry; RuntimeError where it was not set."""
+        return self._entry(key)
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Fixes a symbolic dim."""
+        self._by_name[name] = size
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Fixes all symbolic dims of a denotation."""
+        self._by_denotation[denotation] = size
+
+    def has_providers(self) -> bool:
+        """Providers are given to the session."""
+        return False
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """RuntimeError: Sardonyx does not load foreign machine code."""
+        raise RuntimeError(f"Sardonyx does not load libraries of custom operators ({path})")
+
+
+class RunOptions(_Options):
+    """How one run is done."""
+
+    __slots__ = (
+        "log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches",
+        "terminate",
+    )  # fmt: skip
+    _defaults = {  # noqa: RUF012
+        "log_severity_level": -1,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "only_execute_path_to_fetches": False,
+        "terminate": False,
+    }
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    only_execute_path_to_fetches: bool
+    terminate: bool
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Sets a config entry."""
+        self._entries[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """A config entry; RuntimeError where it was not set."""
+        return self._entry(key)

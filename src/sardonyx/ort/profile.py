@@ -1,0 +1,52 @@
+"""A session's profile: Chrome-trace JSON with onnxruntime's names for what a session does."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+
+class Profile:
+    """Events of one session: loading, and each run."""
+
+    def __init__(self, prefix: str) -> None:
+        self.start_ns = time.monotonic_ns()
+        self._prefix = prefix
+        self._events: list[dict[str, object]] = []
+
+    @contextmanager
+    def event(self, name: str) -> Iterator[None]:
+        """Notes how long the block takes."""
+        begin = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._events.append(
+                {
+                    "cat": "Session",
+                    "pid": os.getpid(),
+                    "tid": threading.get_native_id(),
+                    "dur": (time.monotonic_ns() - begin) // 1000,
+                    "ts": (begin - self.start_ns) // 1000,
+                    "ph": "X",
+                    "name": name,
+                    "args": {},
+                }
+            )
+
+    def write(self) -> str:
+        """Writes the events to a file; its name."""
+        stamp = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{os.getpid()}"
+        path = Path(f"{self._prefix}_{stamp}.json")
+        number = 0
+        while path.exists():
+            number += 1
+            path = Path(f"{self._prefix}_{stamp}_{number}.json")
+        path.write_text(json.dumps(self._events, indent=0), encoding="utf-8")
+        return str(path)

@@ -1,0 +1,265 @@
+"""InferenceSession: onnxruntime's Python API over Sardonyx's engines."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TypeAlias, Union
+
+from onnx import ModelProto
+
+from sardonyx.engines import Engine, Kind, engine_kind, make_engine
+from sardonyx.graph import Graph
+from sardonyx.loading import Opened, open_model
+from sardonyx.model.load import serialized
+from sardonyx.ort.binding import IOBinding
+from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
+from sardonyx.ort.environment import PROVIDER, get_available_providers
+from sardonyx.ort.failures import loading, running
+from sardonyx.ort.feeds import check_supported, converted, wanted
+from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_arg
+from sardonyx.ort.options import RunOptions, SessionOptions
+from sardonyx.ort.profile import Profile
+from sardonyx.ort.values import OrtValue
+from sardonyx.types import Array
+
+ENGINE_ENTRY = "sardonyx.engine"
+Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
+
+
+class Session:
+    """A model made ready to run; `InferenceSession` makes it."""
+
+    _graph: Graph
+    _model_path: str | None = None
+    _model_bytes: bytes | None = None
+    _sess: Engine
+    _sess_options: SessionOptions
+    _opened: Opened
+    _profile: Profile | None
+    _providers: list[str]
+    _provider_options: dict[str, dict[str, str]]
+    _enable_fallback: bool
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Array]:
+        """The outputs named, all of them for None and [].
+
+        Raises what onnxruntime raises: ValueError for a missing input, InvalidArgument for a wrong
+        name, type or shape, and RuntimeError for what is no array; they are FeedErrors too. A trap
+        of an operator is an InvalidArgument that is a RunError.
+        """
+        if run_options is not None and not isinstance(run_options, RunOptions):
+            raise TypeError(f"run_options is {run_options!r}; it takes RunOptions or None")
+        if not isinstance(input_feed, Mapping):
+            raise TypeError(
+                f"input_feed is a {type(input_feed).__name__}; "
+                "it takes a dict of arrays by input name"
+            )
+        feeds = converted(self._graph, input_feed)
+        names = wanted(self._graph, output_names)
+        if run_options is not None and run_options.terminate:
+            raise status(Fail, "Exiting due to terminate flag being set to true.")
+        with self._event("model_run"), running():
+            found = self._sess.run(feeds)
+        return [found[name] for name in names]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Any,
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Runs in another thread, then calls callback(results, user_data, error)."""
+
+        def work() -> None:
+            try:
+                results, error = self.run(output_names, input_feed, run_options), ""
+            except Exception as problem:
+                results, error = [], str(problem)
+            callback(results, user_data, error)
+
+        threading.Thread(target=work).start()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """As `run`, from and to OrtValues."""
+        return [OrtValue(x) for x in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self) -> IOBinding:
+        """A new binding for run_with_iobinding."""
+        return IOBinding(self)
+
+    def run_with_iobinding(
+        self, iobinding: IOBinding, run_options: RunOptions | None = None
+    ) -> None:
+        """Runs on what is bound."""
+        if iobinding._session is not self:
+            raise ValueError("IOBinding must be used with the session that created it.")
+        iobinding.run(run_options)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that must be fed."""
+        return [node_arg(self._graph, name) for name in self._graph.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs."""
+        return [node_arg(self._graph, name) for name in self._graph.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The initializers that may be fed."""
+        return [node_arg(self._graph, name) for name in self._graph.overridable]
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model's file says of itself."""
+        return model_metadata(self._opened.metadata)
+
+    def get_session_options(self) -> SessionOptions:
+        """The options of this session."""
+        return self._sess_options
+
+    def get_providers(self) -> list[str]:
+        """["CPUExecutionProvider"]."""
+        return self._providers
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of each provider."""
+        return self._provider_options
+
+    def set_providers(
+        self,
+        providers: Sequence[Provider] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+    ) -> None:
+        """Checks the names; there is one provider."""
+        _check_providers(providers, provider_options)
+        self._providers = get_available_providers()
+        self._provider_options = {PROVIDER: {}}
+
+    def disable_fallback(self) -> None:
+        """Kept: there is nothing to fall back to."""
+        self._enable_fallback = False
+
+    def enable_fallback(self) -> None:
+        """Kept: there is nothing to fall back to."""
+        self._enable_fallback = True
+
+    def end_profiling(self) -> str:
+        """Writes the profile, if profiling is enabled; the file's name, or ""."""
+        profile, self._profile = self._profile, None
+        return "" if profile is None else profile.write()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling started, as time.monotonic_ns(); 0 if it did not."""
+        return 0 if self._profile is None else self._profile.start_ns
+
+    def _event(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._profile is None else self._profile.event(name)
+
+
+class InferenceSession(Session):
+    """A model made ready to run: a path, bytes or a ModelProto.
+
+    sess_options: see SessionOptions; its config entry "sardonyx.engine" picks the engine.
+    providers: checked, there is only the CPU. Other keywords are ignored. Raises NoSuchFile,
+    InvalidProtobuf, InvalidGraph, NotImplemented (the model is valid, Sardonyx lacks an operator),
+    InvalidArgument or Fail; they are ModelErrors too.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes | ModelProto,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Provider] | None = None,
+        provider_options: Sequence[dict[Any, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        match path_or_bytes:
+            case str() | os.PathLike():
+                self._model_path = os.fspath(path_or_bytes)
+            case bytes():
+                self._model_bytes = path_or_bytes
+            case ModelProto():
+                self._model_bytes = serialized(path_or_bytes)
+            case _:
+                raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+        if not isinstance(sess_options, SessionOptions | None):
+            raise TypeError(f"sess_options is {sess_options!r}; it takes SessionOptions or None")
+        self._sess_options = sess_options or SessionOptions()
+        self._enable_fallback = int(kwargs.get("enable_fallback", 1)) == 1
+        self.set_providers(providers, provider_options)
+        self._open()
+
+    def _open(self) -> None:
+        """Reads the model and makes the engine."""
+        options = self._sess_options
+        self._profile = Profile(options.profile_file_prefix) if options.enable_profiling else None
+        source = self._model_bytes if self._model_path is None else self._model_path
+        assert source is not None
+        with loading(source):
+            with self._event("model_loading_array" if self._model_bytes else "model_loading_uri"):
+                self._opened = open_model(
+                    source,
+                    dims=options._by_name,
+                    denotations=options._by_denotation,
+                    strict=False,
+                )
+            self._graph = self._opened.graph
+            check_supported(self._graph)
+            with self._event("session_initialization"):
+                self._sess = make_engine(self._graph, _engine(options))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a session is made from, and the attributes of a subclass; not the engine."""
+        state = dict(self.__dict__)
+        for name in ("_graph", "_sess", "_opened", "_profile"):
+            state.pop(name, None)
+        if self._model_path is not None:
+            state["_model_path"] = str(Path(self._model_path).absolute())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+def _engine(options: SessionOptions) -> Kind:
+    return engine_kind(options._entries.get(ENGINE_ENTRY, "auto"), ENGINE_ENTRY)
+
+
+def _check_providers(
+    providers: Sequence[Provider] | None, options: Sequence[dict[Any, Any]] | None
+) -> None:
+    """Warns, as onnxruntime does, of providers that are not there."""
+    if providers is None:
+        return
+    if not isinstance(providers, Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if options is not None and len(options) != len(providers):
+        raise ValueError(
+            "'providers' and 'provider_options' should be the same length if both are given."
+        )
+    for given in [providers] if isinstance(providers, str) else providers:
+        name = given if isinstance(given, str) else given[0] if isinstance(given, tuple) else None
+        if not isinstance(name, str):
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+        if name not in get_available_providers():
+            warnings.warn(
+                f"Specified provider '{name}' is not in available provider names."
+                f"Available providers: '{', '.join(get_available_providers())}'",
+                stacklevel=4,
+            )
