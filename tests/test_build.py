@@ -115,6 +115,15 @@ def test_cc_is_used_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiler.find_compiler().command == ("clang", "-O1")
 
 
+def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "file"))
+    with pytest.raises(BuildError, match="SARDONYX_CACHE"):
+        build.library(FILES)
+
+
 @pytest.mark.slow
 def test_the_zig_wheel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ziglang")

@@ -77,8 +77,8 @@ def library(
     """The shared library made of C files (name -> text; only the .c files are compiled), from the
     cache or built now.
 
-    progress hears of every file compiled. Raises BuildError where
-    there is no compiler or it refuses.
+    progress hears of every file compiled. Raises BuildError where there is no compiler, it refuses,
+    or the cache cannot be written.
     """
     compiler = compiler or find_compiler()
     arguments = flags(compiler)
@@ -88,12 +88,15 @@ def library(
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with _lock(path.with_suffix(".lock")):
+            if not _touched(path):
+                _build(sources, compiler, arguments, path, progress)
+                evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
     except OSError as error:
-        raise BuildError(f"the cache folder {folder} cannot be made: {error}") from error
-    with _lock(path.with_suffix(".lock")):
-        if not _touched(path):
-            _build(sources, compiler, arguments, path, progress)
-            evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
+        raise BuildError(
+            f"the compiled library cannot be kept in {folder}: {error}; "
+            "SARDONYX_CACHE can name another folder"
+        ) from error
     return path
 
 
