@@ -20,13 +20,12 @@ from sardonyx import build
 from sardonyx.dims import evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
+from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, unified, value_inputs
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.machine import MEMORY_LIMIT
-from sardonyx.machine.feeds import checked
-from sardonyx.machine.state import aligned
+from sardonyx.memory import MEMORY_LIMIT, aligned
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program, lower

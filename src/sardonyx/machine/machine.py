@@ -23,30 +23,27 @@ from sardonyx.errors import (
     LimitExceeded,
     RunError,
 )
+from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import bind, kernel_of, value_inputs
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Kernel
-from sardonyx.machine.feeds import checked
 from sardonyx.machine.order import executable, permutation, single_assignment
 from sardonyx.machine.state import (
     Access,
-    Bytes,
     Entry,
     State,
     StepRecord,
-    aligned,
     cut,
     held,
     load,
     spoil,
     window,
 )
+from sardonyx.memory import MEMORY_LIMIT, Bytes, aligned
 from sardonyx.plan import Plan, Step, Timeline, plan, timeline_of
 from sardonyx.types import Array, TensorType
-
-MEMORY_LIMIT = 1 << 34  # bytes of M
 
 
 @dataclass(frozen=True, slots=True, eq=False)

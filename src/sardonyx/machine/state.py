@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from sardonyx.errors import LimitExceeded, RunError
+from sardonyx.errors import RunError
 from sardonyx.graph import Graph, Operation
-from sardonyx.plan import ALIGNMENT
+from sardonyx.memory import Bytes
 from sardonyx.types import Array, DType
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +66,6 @@ class State:
     table: Mapping[str, Entry]
     counter: int
     valued: set[str]
-
-
-def aligned(size: int, fill: int) -> Bytes:
-    """`size` bytes that start at a multiple of the alignment."""
-    try:
-        raw = np.zeros(size + ALIGNMENT, np.uint8)
-    except MemoryError as error:
-        raise LimitExceeded(f"M needs {size} bytes, more than this computer gives") from error
-    start = -raw.ctypes.data % ALIGNMENT
-    memory = raw[start : start + size]
-    if fill:
-        memory[...] = fill
-    return memory
 
 
 def window(memory: Bytes, entry: Entry) -> Array:

@@ -1,0 +1,27 @@
+"""M, a linear array of bytes, for the machine and the native engine alike."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sardonyx.errors import LimitExceeded
+from sardonyx.plan import ALIGNMENT
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+MEMORY_LIMIT = 1 << 34  # bytes of M
+
+
+def aligned(size: int, fill: int) -> Bytes:
+    """`size` bytes that start at a multiple of the alignment."""
+    try:
+        raw = np.zeros(size + ALIGNMENT, np.uint8)
+    except MemoryError as error:
+        raise LimitExceeded(f"M needs {size} bytes, more than this computer gives") from error
+    start = -raw.ctypes.data % ALIGNMENT
+    memory = raw[start : start + size]
+    if fill:
+        memory[...] = fill
+    return memory
