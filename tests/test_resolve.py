@@ -335,6 +335,12 @@ def test_sparse_initializers_are_dense_in_the_graph() -> None:
     assert resolve(proto).initializers["w"].tolist() == [[0, 0, 0], [0, 5, 0]]
 
 
+def test_a_column_and_a_row_broadcast_whatever_onnx_takes_their_values_for() -> None:
+    one = "<int64[1] one = {1}>"
+    proto = model("u = Unsqueeze(x, one) y = Add(u, z)", sign=f"(float[5] x, float[3] z) => (float[5, 3] y) {one}")
+    assert types(resolve(proto))["y"] == "float32[5, 3]"
+
+
 def test_a_dim_of_minus_one_is_unknown() -> None:
     graph = resolve(parse(text("y = Relu(x)", sign="(float[-1, 2] x) => (float[A, 2] y)")))
     assert graph.types["x"].shape == (symbol("x_0"), 2)

@@ -84,10 +84,14 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
 
 
 def _infer(data: bytes) -> bytes:
-    try:
-        return serialized(onnx.shape_inference.infer_shapes(data, True, True, True))
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        raise InvalidModel(_clean(str(error))) from None
+    """The inferred model. ONNX's propagation of values takes x[:, None] + y of vectors x and y for a
+    sum of vectors of unequal length: what it refuses is tried without."""
+    for values in (True, False):
+        try:
+            return serialized(onnx.shape_inference.infer_shapes(data, True, True, values))
+        except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
+            said = _clean(str(error))
+    raise InvalidModel(said)
 
 
 def _noted(graph: GraphProto, inliner: Inliner) -> Iterator[tuple[NodeProto, Note]]:
