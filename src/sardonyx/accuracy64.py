@@ -20,7 +20,8 @@ HARD = (
     0.0, 0.25, 0.34657359027997264, 0.41421356237309503, 0.5, 0.625, 0.7071067811865476,
     0.78515625, 0.875, 1.0, 1.0397207708399179, 1.4142135623730951, 1.5707963267948966,
     2.414213562373095, 3.141592653589793, 4.71238898038469, 11.0, 22.0, 36.7, 709.782712893384,
-    744.44, 745.1332191019411, 710.4758600739439, 5.319372648326541e255, 6381956970095103.0 * 2.0**797,
+    744.44, 745.1332191019411, 710.4758600739439, 5.319372648326541e255,
+    6381956970095103.0 * 2.0**797,
 )  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def reference(name: str) -> Callable[..., Any]:
         "softplus": lambda x: mp.log1p(mp.exp(x)),
         "pow": mp.power,
     }
-    return own.get(name) or getattr(mp, name)  # type: ignore[no-any-return]
+    return own.get(name) or getattr(mp, name)
 
 
 def arguments(name: str, count: int, random: np.random.Generator) -> list[Array]:
@@ -51,14 +52,15 @@ def arguments(name: str, count: int, random: np.random.Generator) -> list[Array]
     x = np.concatenate([patterns(random, np.dtype(np.float64), quarter), near,
                         steps.view(np.float64), spread])  # fmt: skip
     x = np.concatenate([x, np.zeros(count - x.size)])
-    return [x * random.choice([-1.0, 1.0], count)]
+    return [np.copysign(x, random.choice([-1.0, 1.0], count))]
 
 
 def inside(name: str, x: Array) -> Array:
     """Where x is finite and the function is."""
     bound = {"log": x > 0, "log2": x > 0, "log1p": x > -1, "acosh": x >= 1, "asin": abs(x) <= 1,
              "acos": abs(x) <= 1, "atanh": abs(x) < 1}  # fmt: skip
-    return np.isfinite(x) & bound.get(name, np.isfinite(x))
+    finite: Array = np.isfinite(x) & bound.get(name, np.isfinite(x))
+    return finite
 
 
 def distance(got: float, want: Any) -> float:
@@ -79,7 +81,7 @@ def measure(name: str, samples: int) -> list[Row]:
     import mpmath as mp
 
     given = arguments(name, samples, np.random.default_rng(64))
-    worst = [(-1.0, ("",))] * 2
+    worst: list[tuple[float, tuple[str, ...]]] = [(-1.0, ())] * 2
     function, tried = reference(name), 0
     with tempfile.TemporaryDirectory() as made, mp.workprec(PRECISION):
         outputs = [run(name, given, pathlib.Path(made), mode) for mode in MODES]
@@ -104,7 +106,8 @@ def _usable(name: str, given: list[Array]) -> Array:
     x, y = given
     with np.errstate(all="ignore"):
         size = np.abs(y * np.log2(np.abs(x)))
-    return np.isfinite(x) & np.isfinite(y) & (x > 0) & (size < 1200)
+    usable: Array = np.isfinite(x) & np.isfinite(y) & (x > 0) & (size < 1200)
+    return usable
 
 
 def exact(function: Callable[..., Any], at: list[float]) -> Any:

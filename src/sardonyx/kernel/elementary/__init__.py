@@ -1,9 +1,9 @@
 """The elementary functions, written once in the kernel IR; no libm.
 
-Each takes an Expr (storage types are widened to float32) and gives an Expr of alu nodes: branch-free
-and made of operations that compilers turn into vector instructions. Accuracy, tried on every
-float32 and published in docs/accuracy.md (`python -m sardonyx.accuracy`): float32 at most 1 ulp,
-float64 at most 2 ulp, in both numerics modes. Special values are those of C99 Annex F.
+Each takes an Expr (storage types are widened to float32) and gives an Expr of alu nodes, without
+branches and made of operations that compilers turn into vector instructions. Accuracy, tried on
+every float32 and published in docs/accuracy.md (`python -m sardonyx.accuracy`): float32 at most
+1 ulp, float64 at most 2 ulp, in both numerics modes. Special values are those of C99 Annex F.
 
     parts.py         formats, exact sums and products        exp.py    exp, tanh, sigmoid, ...
     coefficients.py  polynomials (tools/minimax.py)          log.py    log, log1p, softplus, ...

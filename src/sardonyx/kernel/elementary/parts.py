@@ -26,8 +26,8 @@ class Format:
 
     digits: stored bits of the significand. bias: of the exponent. sign, root: bit patterns of -0
     and of sqrt(1/2). high: mask that keeps the upper half of a significand. ln2: log(2) in two
-    parts, products of the first with a binary exponent being exact; ln2_pair: as a pair. tiny: the least normal number.
-    half_pi: pi/2 as a pair.
+    parts, products of the first with a binary exponent being exact; ln2_pair: as a pair. tiny: the
+    least normal number. half_pi: pi/2 as a pair.
     """
 
     dtype: DType
@@ -176,8 +176,8 @@ def exact_product(a: Expr, b: Expr) -> Pair:
 
 def product(a: Pair, b: Pair) -> Pair:
     """The product of two pairs, to about twice the precision."""
-    h, l = exact_product(a[0], b[0])
-    return fast_sum(h, l + (a[0] * b[1] + a[1] * b[0]))
+    high, low = exact_product(a[0], b[0])
+    return fast_sum(high, low + (a[0] * b[1] + a[1] * b[0]))
 
 
 def quotient(n: Pair, d: Pair) -> Pair:
