@@ -38,4 +38,6 @@ def _fitting(name: str, value: Array, graph: Graph) -> Array:
         or any(isinstance(d, int) and d != n for d, n in zip(shape, value.shape, strict=True))
     ):
         raise FeedError(f"'{name}' is fed with the shape {value.shape}, expected {wanted}")
+    if wanted.dtype is t.bool_:
+        return np.asarray(np.ascontiguousarray(value).view(np.uint8) != 0).reshape(value.shape)
     return value.astype(wanted.dtype.numpy, copy=False)
