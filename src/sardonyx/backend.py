@@ -23,7 +23,7 @@ from sardonyx.resolve import graph_from_nodes, resolve
 from sardonyx.types import Array, TensorType, by_numpy
 
 
-class SardonyxRep(BackendRep):  # type: ignore[misc]
+class SardonyxRep(BackendRep):
     """A model made ready to run."""
 
     def __init__(self, graph: Graph, engine: Kind = "auto") -> None:
@@ -38,7 +38,7 @@ class SardonyxRep(BackendRep):  # type: ignore[misc]
         return kind(*(found[name] for name in self.graph.outputs))
 
 
-class SardonyxBackend(Backend):  # type: ignore[misc]
+class SardonyxBackend(Backend):
     """The functions below, as onnx's test runner wants them."""
 
     @classmethod

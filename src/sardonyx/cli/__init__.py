@@ -1,0 +1,72 @@
+"""The command `sardonyx`.
+
+Exit codes: 0 well, 1 findings or a mismatch, 2 the input cannot be used. One file per command; only
+the one that is called is imported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+
+COMMANDS = {
+    "run": "run a model and print its result",
+    "info": "what a model is made of, and what it needs",
+    "step": "walk the machine, step by step",
+    "compile": "write a folder of C99 that computes a model",
+    "extract": "cut a part out of a model",
+    "operators": "the operators that Sardonyx has",
+    "doctor": "the compiler, its flags and the cache",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser, parsers = _parser()
+    name = next((word for word in given if not word.startswith("-")), "")
+    if name in COMMANDS:
+        import_module(f"sardonyx.cli.{name}").arguments(parsers[name])
+    args = parser.parse_args(given)
+    if args.command is None:
+        parser.print_help()
+        return 0
+    from sardonyx.errors import SardonyxError
+
+    try:
+        code = import_module(f"sardonyx.cli.{args.command}").execute(args)
+        sys.stdout.flush()
+    except SardonyxError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+    except KeyboardInterrupt:
+        print("sardonyx: interrupted", file=sys.stderr)
+        return 130
+    return int(code)
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    parser = argparse.ArgumentParser(
+        prog="sardonyx",
+        description="Runs ONNX models and compiles them to C99: the same bits everywhere.",
+    )
+    parser.add_argument("--version", action="version", version=f"sardonyx {version('sardonyx')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parsers = {
+        name: commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        for name, text in COMMANDS.items()
+    }
+    return parser, parsers
+
+
+def _fail(message: str) -> int:
+    print(f"sardonyx: error: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,121 @@
+"""What several commands share: options, feeds, progress, and how things are printed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
+from sardonyx.types import Array, TensorType
+
+
+def model_arguments(parser: argparse.ArgumentParser) -> None:
+    """MODEL and --dim."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="NAME=SIZE",
+        help="the size of a symbolic dim; `sardonyx info` names them",
+    )
+
+
+def feed_arguments(parser: argparse.ArgumentParser) -> None:
+    """--input and --seed."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="FILE.npz, FILE.npy, FILE.pb (a TensorProto), or NAME=FILE; "
+        "without inputs, random ones are made",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+
+
+def dims_of(options: Sequence[str]) -> dict[str, int]:
+    """The sizes that --dim options give. FeedError where one is not NAME=SIZE."""
+    found = {}
+    for option in options:
+        name, _, size = option.rpartition("=")
+        if not name or not size.isdecimal():
+            raise FeedError(f"--dim {option}: expected NAME=SIZE, as in --dim N=1")
+        found[name] = int(size)
+    return found
+
+
+def progress(done: int, total: int, what: str) -> None:
+    """One line on a terminal's stderr that is written over; nothing elsewhere."""
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\r\x1b[K[{done}/{total}] {what}", end=end, file=sys.stderr, flush=True)
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: 1234567 -> "1,234,567 bytes (1.2 MiB)"."""
+    exact = f"{count:,} bytes"
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= scale:
+            return f"{exact} ({count / scale:.1f} {unit})"
+    return exact
+
+
+def type_of(graph: Graph, name: str) -> str:
+    """The type of a tensor as text."""
+    found = graph.types.get(name)
+    return "a type that Sardonyx does not have" if found is None else str(found)
+
+
+def memory_text(size: int, bound: int) -> str:
+    """N against its lower bound."""
+    over = f", {size / bound - 1:.1%} above" if bound and size > bound else ", equal to"
+    return f"{size_text(size)}{over} the lower bound" + (f" of {bound:,}" if size > bound else "")
+
+
+def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
+    """Rows as aligned columns."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in texts]
+    return "\n".join(indent + line.rstrip() for line in lines)
+
+
+def concrete(graph: Graph, dims: Mapping[str, int]) -> tuple[Graph, dict[str, int]]:
+    """The graph with 1 for each symbolic dim that is left, and those dims."""
+    from sardonyx.dims import substitute
+    from sardonyx.infer import bind
+
+    ones = {name: dims.get(name, 1) for name in graph.symbols}
+    if not ones:
+        return graph, {}
+
+    def size(atom: object) -> int | None:
+        return ones.get(getattr(atom, "name", ""))
+
+    types = {}
+    for name in (*graph.inputs, *graph.overridable):
+        known = graph.types.get(name)
+        if known is not None and known.shape is not None:
+            shape = tuple(substitute(d, size) for d in known.shape)
+            types[name] = TensorType(known.dtype, shape)
+    return bind(graph, types, {}), ones
+
+
+def statistics(value: Array) -> str:
+    """min, max and the number of NaNs of a value."""
+    import numpy as np
+
+    if not value.size:
+        return "empty"
+    if value.dtype == bool:
+        return f"{int(value.sum())} of {value.size} true"
+    if value.dtype.kind in "iu":
+        return f"min {value.min()} max {value.max()}"
+    wide = value.astype(np.float64)
+    nans = int(np.isnan(wide).sum())
+    rest = wide[~np.isnan(wide)]
+    ends = f"min {rest.min():.6g} max {rest.max():.6g}" if rest.size else "only NaN"
+    return ends + (f" NaN {nans}" if nans and rest.size else "")

@@ -1,0 +1,32 @@
+"""sardonyx extract: a part of a model, cut out between named tensors."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sardonyx.errors import FeedError
+from sardonyx.extract import extract
+from sardonyx.model.load import serialized
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--inputs", required=True, metavar="A,B", help="tensors, by commas")
+    parser.add_argument("--outputs", required=True, metavar="C", help="tensors, by commas")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Writes the part."""
+    if args.output.exists() and args.output.samefile(args.model):
+        raise FeedError(f"-o {args.output} is the model itself; choose another file")
+    part = extract(args.model, _names(args.inputs), _names(args.outputs))
+    args.output.write_bytes(serialized(part))
+    print(f"{args.output}: {len(part.graph.node)} nodes")
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

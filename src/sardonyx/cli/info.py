@@ -1,0 +1,90 @@
+"""sardonyx info: what a model is made of, and what it needs."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+
+from sardonyx.cli.common import (
+    concrete,
+    dims_of,
+    memory_text,
+    model_arguments,
+    size_text,
+    table,
+    type_of,
+)
+from sardonyx.costs import Costs, costs
+from sardonyx.errors import SardonyxError, Undetermined
+from sardonyx.graph import Graph
+from sardonyx.loading import Opened, open_model
+from sardonyx.ops.registry import find
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints the model's face, its operators, and what it costs."""
+    opened = open_model(args.model, dims=dims_of(args.dim))
+    graph = opened.graph
+    _head(opened)
+    for what, names in (
+        ("inputs", graph.inputs),
+        ("outputs", graph.outputs),
+        ("overridable initializers", graph.overridable),
+    ):
+        if names:
+            print(f"{what}:")
+            print(table([(name, type_of(graph, name)) for name in names]))
+    _operators(graph)
+    _weights(graph)
+    _costs(graph)
+    return 0
+
+
+def _head(opened: Opened) -> None:
+    about = opened.metadata
+    opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(opened.graph.opsets.items()))
+    maker = " ".join(filter(None, (about.producer_name, about.producer_version)))
+    print(f"model: {opened.name} (IR version {about.ir_version}, graph '{about.graph_name}')")
+    print(f"opsets: {opsets}" + (f"; producer: {maker}" if maker else ""))
+    for key, value in about.custom.items():
+        print(f"metadata: {key} = {value if len(value) <= 60 else value[:57] + '...'}")
+
+
+def _operators(graph: Graph) -> None:
+    counts = Counter((op.domain, op.op_type, op.since) for op in graph.operations)
+    print(f"operations: {len(graph.operations)}")
+    rows = [
+        (f"{domain + '::' if domain else ''}{name}-{since}", count, _there(domain, name, since))
+        for (domain, name, since), count in sorted(counts.items())
+    ]
+    if rows:
+        print(table(rows))
+
+
+def _there(domain: str, name: str, since: int) -> str:
+    return "" if find(domain, name, since) else "Sardonyx does not have it"
+
+
+def _weights(graph: Graph) -> None:
+    used = graph.initializers.values()
+    count, size = sum(x.size for x in used), sum(x.nbytes for x in used)
+    print(f"parameters: {count:,} in {len(graph.initializers)} initializers, {size_text(size)}")
+
+
+def _costs(graph: Graph) -> None:
+    bound, ones = concrete(graph, {})
+    where = f" (at {', '.join(f'{k}={v}' for k, v in ones.items())})" if ones else ""
+    try:
+        found: Costs = costs(bound)
+    except Undetermined as error:
+        print(f"MACs and N: not known before the model runs: {error}")
+    except SardonyxError as error:
+        print(f"MACs and N: {error}")
+    else:
+        print(f"MACs: {found.macs:,}{where}")
+        print(f"N of the machine: {memory_text(found.size, found.lower_bound)}{where}")

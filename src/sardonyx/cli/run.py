@@ -1,0 +1,105 @@
+"""sardonyx run: a model's result on given or random inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    memory_text,
+    model_arguments,
+    progress,
+    statistics,
+)
+from sardonyx.cli.feeds import fed
+from sardonyx.engines import make_engine
+from sardonyx.errors import FeedError
+from sardonyx.loading import Opened, open_model
+from sardonyx.types import Array
+
+LABELS = ("labels", "classes", "class_names", "names")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+    feed_arguments(parser)
+    parser.add_argument("--engine", choices=["auto", "native", "machine"], default="auto")
+    parser.add_argument("--output", type=Path, help="write the outputs to a .npz file")
+    parser.add_argument("--labels", type=Path, help="the names of the classes, one a line")
+    parser.add_argument("--top", type=int, default=3, help="how many classes to show (default 3)")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Runs the model and prints the result, the time, the engine and N."""
+    if args.output is not None and args.output.suffix != ".npz":
+        raise FeedError(f"--output {args.output}: outputs are written to a .npz file")
+    labels = None if args.labels is None else _lines(args.labels)
+    begin = time.perf_counter()
+    opened = open_model(args.model, dims=dims_of(args.dim))
+    feeds = fed(opened.graph, args.input, args.seed)
+    engine = make_engine(opened.graph, args.engine, progress)
+    ready = time.perf_counter()
+    found = engine.run(feeds)
+    seconds = first = time.perf_counter() - ready
+    if engine.name == "native":  # the first run may have compiled
+        again = time.perf_counter()
+        engine.run(feeds)
+        seconds = time.perf_counter() - again
+    _show(opened, found, labels or _labels(opened.metadata.custom), args.top)
+    start = ready - begin + first - seconds
+    print(f"time    {_duration(seconds)} (made ready in {_duration(start)})")
+    print(f"engine  {engine.name}")
+    print(f"N       {memory_text(*engine.memory())}")
+    if args.output is not None:
+        with args.output.open("wb") as file:
+            np.savez(file, allow_pickle=False, **found)
+    return 0
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _labels(metadata: Mapping[str, str]) -> list[str]:
+    """The classes that a model's metadata names: JSON, or text split at lines or commas."""
+    text = next((metadata[key] for key in LABELS if key in metadata), "").strip()
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        found = text.split("\n") if "\n" in text else text.split(",")
+    if isinstance(found, Mapping):
+        found = [found[key] for key in sorted(found, key=lambda k: (len(k), k))]
+    return [str(label).strip() for label in found] if isinstance(found, list) else []
+
+
+def _show(opened: Opened, found: Mapping[str, Array], labels: Sequence[str], top: int) -> None:
+    for name, value in found.items():
+        shape = ", ".join(map(str, value.shape))
+        print(f"{name}: {value.dtype}[{shape}] {statistics(value)}")
+        if labels and value.ndim and value.shape[-1] == len(labels) and value.dtype.kind in "fV":
+            _classes(value.reshape(-1, len(labels)), labels, top)
+        elif value.size <= 16:
+            print(f"  {np.array2string(value, separator=', ').replace(chr(10), chr(10) + '  ')}")
+
+
+def _classes(scores: Array, labels: Sequence[str], top: int) -> None:
+    """The best classes of each row with their scores."""
+    for number, row in enumerate(scores[:10]):
+        wide = row.astype(np.float64)
+        best = np.argsort(-wide, kind="stable")[:top]
+        head = f"  {number}: " if len(scores) > 1 else "  "
+        print(head + ", ".join(f"{labels[i]} {wide[i]:.4g}" for i in best))
+    if len(scores) > 10:
+        print(f"  ... and {len(scores) - 10} more")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"

@@ -1,0 +1,94 @@
+"""sardonyx step: the machine, step by step."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    memory_text,
+    model_arguments,
+    statistics,
+)
+from sardonyx.cli.feeds import fed
+from sardonyx.errors import FeedError
+from sardonyx.graph import Graph, Operation
+from sardonyx.loading import open_model
+from sardonyx.machine import Access, Machine, StepRecord
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+    feed_arguments(parser)
+    parser.add_argument("--until", metavar="NODE", help="stop after this node (or its number)")
+    parser.add_argument(
+        "--show", action="append", default=[], metavar="TENSOR", help="print this tensor's value"
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints each step: the operation, what it reads and writes, and what it wrote."""
+    opened = open_model(args.model, dims=dims_of(args.dim))
+    graph = opened.graph
+    _check(graph, args.until, args.show)
+    machine = Machine(graph).start(fed(graph, args.input, args.seed))
+    print(f"N: {memory_text(machine.plan.size, machine.plan.lower_bound)}")
+    shown = set()
+    for name in args.show:
+        if name in machine.state.valued:
+            shown.add(name)
+            _value(machine, name)
+    for record in machine:
+        _step(machine, record)
+        for access in record.writes:
+            if access.name in args.show:
+                shown.add(access.name)
+                _value(machine, access.name)
+        if args.until is not None and _is(record, args.until):
+            break
+    hidden = [name for name in args.show if name not in shown]
+    if hidden:
+        print(f"not reached: {', '.join(hidden)}")
+    return 0
+
+
+def _check(graph: Graph, until: str | None, show: Sequence[str]) -> None:
+    """FeedError for a node or tensor that is not there."""
+    if until is not None and not any(
+        _named(op, until) or until == str(i) for i, op in enumerate(graph.operations)
+    ):
+        raise FeedError(f"--until {until}: no node has this name, number or output")
+    for name in show:
+        if name not in graph.types:
+            raise FeedError(f"--show {name}: the graph has no such tensor")
+
+
+def _named(op: Operation, name: str) -> bool:
+    return name in (str(op.origin), op.origin.name, *op.outputs) and bool(name)
+
+
+def _is(record: StepRecord, name: str) -> bool:
+    return _named(record.operation, name) or name == str(record.number)
+
+
+def _step(machine: Machine, record: StepRecord) -> None:
+    print(f"{record.number}: {record.operation}")
+    for access in record.reads:
+        print(f"   reads  {_place(access)}")
+    for access in record.writes:
+        print(f"   writes {_place(access)}: {statistics(machine.value(access.name))}")
+
+
+def _place(access: Access) -> str:
+    shape = ", ".join(map(str, access.shape))
+    return f"{access.name} at {access.offset} {access.dtype.name}[{shape}]"
+
+
+def _value(machine: Machine, name: str) -> None:
+    text = np.array2string(machine.value(name), separator=", ", prefix="   ")
+    print(f"   {name} =\n   {text}")

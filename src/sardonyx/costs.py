@@ -1,0 +1,63 @@
+"""What running a graph of known sizes takes: multiply-adds, and the bytes of M."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sardonyx.dims import Dim, product
+from sardonyx.errors import Undetermined
+from sardonyx.graph import Graph
+from sardonyx.infer import kernel_of
+from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
+from sardonyx.plan import plan, timeline_of
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """macs: terms of sums of products, padding included. size: N of the machine, and no plan is
+    below lower_bound."""
+
+    macs: int
+    size: int
+    lower_bound: int
+
+
+def costs(graph: Graph) -> Costs:
+    """The costs of a graph whose sizes are numbers.
+
+    Raises Undetermined where one is not, UnsupportedModel where an operator has no definition.
+    """
+    kernels = tuple(kernel_of(graph, op) for op in graph.operations)
+    made = plan(timeline_of(graph, graph.operations, kernels))
+    return Costs(sum(map(macs, kernels)), made.size, made.lower_bound)
+
+
+def macs(kernel: Kernel) -> int:
+    """The multiply-adds in the sums of products of a kernel."""
+    return sum(_number(count) for stmt in kernel.body for count in _counts(stmt, 1))
+
+
+def _counts(stmt: Stmt, times: Dim) -> Iterator[Dim]:
+    """The terms of each dot under a statement that is executed `times` times."""
+    match stmt:
+        case For():
+            inner = product((times, stmt.axis.extent))
+            for part in stmt.body:
+                yield from _counts(part, inner)
+            return
+        case If():
+            for part in (*stmt.then, *stmt.otherwise):
+                yield from _counts(part, times)
+        case Compute():
+            times = product((times, *(axis.extent for axis in stmt.axes)))
+    for e in walk(*expressions(stmt)):
+        if isinstance(e, Fold) and e.kind == "dot":
+            yield product((times, *(axis.extent for axis in e.axes)))
+
+
+def _number(count: Dim) -> int:
+    if not isinstance(count, int):
+        raise Undetermined(f"a sum of products has {count} terms")
+    return count
