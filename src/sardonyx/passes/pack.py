@@ -91,6 +91,6 @@ def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
 
 def _reading(c: Contraction, packed: Load) -> Compute:
     """The product with B read packed; A is the first factor from now on."""
-    fold = Fold("dot", c.fold.axes, (c.a, packed))
+    fold = Fold("dot", c.fold.axes, (c.a, packed), c.fold.when)
     given: dict[Fold, Expr] = {c.fold: fold}
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
