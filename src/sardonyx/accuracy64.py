@@ -6,6 +6,7 @@ import ctypes
 import pathlib
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,14 @@ HARD = (
 )  # fmt: skip
 
 
+def mpmath() -> Any:
+    """The module, which only measuring needs."""
+    return import_module("mpmath")
+
+
 def reference(name: str) -> Callable[..., Any]:
     """The function in mpmath, for finite arguments within its domain."""
-    import mpmath as mp
-
+    mp = mpmath()
     own: dict[str, Callable[..., Any]] = {
         "exp2": lambda x: mp.power(2, x),
         "log2": lambda x: mp.log(x) / mp.log(2),
@@ -65,8 +70,7 @@ def inside(name: str, x: Array) -> Array:
 
 def distance(got: float, want: Any) -> float:
     """The error in units of the last place of the exact value `want`."""
-    import mpmath as mp
-
+    mp = mpmath()
     if np.isnan(got):
         return float("inf")
     top = mp.mpf(2) ** 1024
@@ -78,8 +82,7 @@ def distance(got: float, want: Any) -> float:
 
 def measure(name: str, samples: int) -> list[Row]:
     """The greatest error on the samples, in both modes."""
-    import mpmath as mp
-
+    mp = mpmath()
     given = arguments(name, samples, np.random.default_rng(64))
     worst: list[tuple[float, tuple[str, ...]]] = [(-1.0, ())] * 2
     function, tried = reference(name), 0
@@ -112,8 +115,7 @@ def _usable(name: str, given: list[Array]) -> Array:
 
 def exact(function: Callable[..., Any], at: list[float]) -> Any:
     """The value with enough bits whatever cancels in mpmath's own evaluation."""
-    import mpmath as mp
-
+    mp = mpmath()
     size = max(abs(mp.frexp(x)[1]) for x in at)
     with mp.workprec(PRECISION + 2 * min(size, 1100)):
         return function(*(mp.mpf(x) for x in at))
