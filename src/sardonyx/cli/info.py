@@ -14,7 +14,7 @@ from sardonyx.cli.common import (
     table,
     type_of,
 )
-from sardonyx.costs import Costs, costs
+from sardonyx.cli.costs import Costs, costs
 from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
 from sardonyx.loading import Opened, open_model
