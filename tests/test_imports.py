@@ -1,0 +1,100 @@
+"""The layers of src/sardonyx, and the arrows between them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "src" / "sardonyx"
+NUMERIC = "numpy ml_dtypes"
+SIZES = "errors dims types"
+IR = f"{SIZES} kernel"
+ABOVE = f"{IR} graph infer plan engines model resolve loading machine onnx google {NUMERIC}"
+# layer: what it may import, besides itself and the standard library. A layer stands below those
+# that import it, so that there is one direction and no way back.
+TABLE = {
+    "errors": "",
+    "dims": "errors",
+    "types": f"errors dims {NUMERIC}",
+    "kernel": f"{SIZES} {NUMERIC}",
+    "ops": f"{IR} {NUMERIC}",
+    "model": f"errors types onnx google {NUMERIC}",
+    "graph": SIZES,
+    "infer": f"{IR} ops graph numpy",
+    "resolve": f"{SIZES} model graph ops infer onnx numpy",
+    "extract": "errors types model resolve onnx",
+    "plan": f"{IR} graph numpy",
+    "passes": f"{IR} graph ops infer plan numpy",
+    "feeds": f"{SIZES} graph numpy",
+    "memory": f"{SIZES} plan numpy",
+    "machine": f"{IR} graph ops infer plan feeds memory numpy",
+    "emit": f"{IR} graph plan numpy",
+    "compiler": "errors",
+    "build": f"{IR} emit compiler numpy",
+    "native": f"{IR} graph infer plan passes feeds memory emit build numpy",
+    "engines": f"{SIZES} graph infer machine compiler native",
+    "accuracy": f"{IR} compiler build numpy mpmath",
+    "loading": f"{SIZES} model graph resolve onnx",
+    "backend": ABOVE,
+    "ort": ABOVE,
+    "__init__": f"{ABOVE} ort extract",
+    "cli": f"{ABOVE} ort extract passes emit build compiler feeds native ops",
+}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def layer(file: Path) -> str:
+    return _layer(file.relative_to(ROOT).with_suffix("").parts[0])
+
+
+def _layer(name: str) -> str:
+    return "accuracy" if name == "accuracy64" else name
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The layers and the foreign packages that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Import(names):
+                yield from (_target(alias.name) for alias in names)
+            case ast.ImportFrom(module="sardonyx", names=names, level=0):
+                yield from (_layer(alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield _target(module)
+            case ast.ImportFrom():
+                pytest.fail(f"{file} line {node.lineno}: imports name the package they are from")
+
+
+def _target(module: str) -> str:
+    first, *rest = module.split(".")
+    if first == "sardonyx":
+        return _layer(rest[0]) if rest else "__init__"
+    return "" if first in sys.stdlib_module_names else first
+
+
+def name(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("file", FILES, ids=name)
+def test_a_module_imports_what_its_layer_may(file: Path) -> None:
+    here = layer(file)
+    assert here in TABLE, f"{here} is a new layer: say in TABLE what it may import"
+    wrong = set(imported(file)) - {"", here, *TABLE[here].split()}
+    assert not wrong, f"{here} may not import {', '.join(sorted(wrong))}"
+
+
+def test_arrows_go_one_way() -> None:
+    """Every layer is listed below those that may import it."""
+    order = list(TABLE)
+    for i, text in enumerate(TABLE.values()):
+        later = set(order[i:]) & set(text.split())
+        assert not later, f"{order[i]} may import {later}, which stand above it"
+
+
+def test_every_layer_exists() -> None:
+    assert set(TABLE) - {layer(f) for f in FILES} <= {"cli", "__init__"}
