@@ -1,0 +1,525 @@
+"""sardonyx.ort against the installed onnxruntime, case by case, and what it adds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper
+
+import sardonyx
+from sardonyx import ort
+from sardonyx.errors import FeedError, ModelError, RunError, SardonyxError
+from sardonyx.ort.capi import onnxruntime_pybind11_state as state
+
+X = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+
+
+def model(
+    op: str = "Relu", dtype: int = F, shape: Any = ("N", 3), domain: str = "", **fields: Any
+) -> ModelProto:
+    infos = [helper.make_tensor_value_info(n, dtype, shape) for n in "xy"]
+    node = helper.make_node(op, ["x"], ["y"], domain=domain)
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    return helper.make_model(graph, ir_version=10, opset_imports=[opset(21)], **fields)
+
+
+def opset(version: int) -> Any:
+    return helper.make_opsetid("", version)
+
+
+def two_inputs(op: str, *shapes: tuple[int, ...], second: int = F) -> bytes:
+    infos = [
+        helper.make_tensor_value_info(n, t, s)
+        for n, t, s in zip("abc", (F, second, F), shapes, strict=True)
+    ]
+    graph = helper.make_graph([helper.make_node(op, ["a", "b"], ["c"])], "g", infos[:2], infos[2:])
+    made = helper.make_model(graph, ir_version=10, opset_imports=[opset(21)])
+    return bytes(made.SerializeToString())
+
+
+RELU = model().SerializeToString()
+INTS = model("Identity", I).SerializeToString()
+
+
+def changed(**edit: Any) -> bytes:
+    made = model()
+    for field, value in edit.items():
+        setattr(made, field, value)
+    return bytes(made.SerializeToString())
+
+
+def read_only(x: Any) -> Any:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def outcome(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
+def assert_same_outcome(found: Any, expected: Any, words: str | None = None) -> None:
+    """Equal values; or an error of the same class that begins with the same words."""
+    if not isinstance(expected, Exception):
+        np.testing.assert_equal(found, expected)
+        return
+    assert isinstance(found, Exception), f"onnxruntime raises {expected!r}"
+    builtin = type(expected).__module__ == "builtins"
+    if builtin:
+        assert isinstance(found, type(expected))
+    else:
+        assert type(found).__name__ == type(expected).__name__
+    assert str(found).startswith(words if words is not None else str(expected).rstrip())
+
+
+RUNS: dict[str, tuple[Any, Any]] = {
+    "None names all outputs": (None, {"x": X}),
+    "an empty list names all outputs": ([], {"x": X}),
+    "a list of names": (["y"], {"x": X}),
+    "a tuple of names": (("y",), {"x": X}),
+    "a name twice": (["y", "y"], {"x": X}),
+    "a wrong output": (["z"], {"x": X}),
+    "an input as output": (["x"], {"x": X}),
+    "a missing input": (None, {}),
+    "an extra input": (None, {"x": X, "q": X}),
+    "float64 for float32": (None, {"x": X.astype(np.float64)}),
+    "int64 for float32": (None, {"x": X.astype(np.int64)}),
+    "a wrong rank": (None, {"x": X[0]}),
+    "a wrong size": (None, {"x": np.ones((2, 4), np.float32)}),
+    "a list": (None, {"x": [[1, 2, 3]]}),
+    "a list of arrays": (None, {"x": [np.ones(3)]}),
+    "objects": (None, {"x": X.astype(object)}),
+    "strings": (None, {"x": np.array([["a", "b", "c"]])}),
+    "columns first": (None, {"x": np.asfortranarray(X)}),
+    "every other row": (None, {"x": np.repeat(X, 2, 0)[::2]}),
+    "read-only": (None, {"x": read_only(X)}),
+    "a batch of none": (None, {"x": np.ones((0, 3), np.float32)}),
+    "a number as name": (None, {1: X}),
+    "a ragged list": (None, {"x": [[1.5, 2, 3], [1]]}),
+    "a number": (None, {"x": 1.5}),
+    "a scalar": (None, {"x": np.float32(1.5)}),
+    "a text": (None, {"x": "abc"}),
+    "a tuple": (None, {"x": ((1, 2, 3),)}),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_run_does_as_onnxruntime(case: str) -> None:
+    names, feeds = RUNS[case]
+    theirs = onnxruntime.InferenceSession(RELU)
+    ours = ort.InferenceSession(RELU)
+    expected = outcome(lambda: theirs.run(names, feeds))
+    found = outcome(lambda: ours.run(names, feeds))
+    if isinstance(expected, RuntimeError) and "type <class" in str(expected):
+        assert_same_outcome(found, expected, "Unable to handle object of type")
+    elif isinstance(expected, RuntimeError):
+        assert_same_outcome(found, expected, str(expected).split(" for input")[0])
+    else:
+        assert_same_outcome(found, expected)
+    if isinstance(found, Exception):
+        assert isinstance(found, FeedError)
+
+
+@pytest.mark.parametrize("names", ["y", [1]], ids=["a text", "a number"])
+def test_wrong_kinds_of_output_names_are_type_errors(names: Any) -> None:
+    with pytest.raises(TypeError):
+        onnxruntime.InferenceSession(RELU).run(names, {"x": X})
+    with pytest.raises(TypeError, match="a list of names"):
+        ort.InferenceSession(RELU).run(names, {"x": X})
+
+
+def test_big_endian_feeds_are_read_right() -> None:
+    found = ort.InferenceSession(RELU).run(None, {"x": X.astype(">f4")})
+    np.testing.assert_array_equal(found[0], np.maximum(X, 0))
+
+
+def test_a_list_takes_the_type_of_the_input() -> None:
+    for feed in ([[1.5, 2, 3]], [[1, 2, 3]], [["a", "b", "c"]], [[1 << 70, 1, 2]]):
+        expected = outcome(lambda: onnxruntime.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023
+        found = outcome(lambda: ort.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023
+        assert_same_outcome(found, expected)
+
+
+def test_two_sizes_of_one_dim_are_refused() -> None:
+    made = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Add", ["a", "b"], ["c"])],
+            "g",
+            [helper.make_tensor_value_info(n, F, ["N"]) for n in "ab"],
+            [helper.make_tensor_value_info("c", F, ["N"])],
+        ),
+        ir_version=10,
+        opset_imports=[opset(21)],
+    )
+    with pytest.raises(state.InvalidArgument, match="N=2") as raised:
+        ort.InferenceSession(made).run(None, {"a": X[:, 0], "b": X[0]})
+    assert isinstance(raised.value, FeedError)
+
+
+def test_a_trap_is_an_invalid_argument_and_a_run_error() -> None:
+    gather = two_inputs("Gather", (3,), (1,), (1,), second=I)
+    feeds = {"a": np.ones(3, np.float32), "b": np.array([7])}
+    expected = outcome(lambda: onnxruntime.InferenceSession(gather).run(None, feeds))
+    found = outcome(lambda: ort.InferenceSession(gather).run(None, feeds))
+    words = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Non-zero status code returned while"
+    assert_same_outcome(found, expected, words)
+    assert isinstance(found, RunError)
+
+
+def test_terminate_ends_a_run() -> None:
+    for api in (onnxruntime, ort):
+        options = api.RunOptions()
+        options.terminate = True
+        session = api.InferenceSession(RELU)
+        error = outcome(lambda: session.run(None, {"x": X}, options))  # noqa: B023
+        assert str(error) == (
+            "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
+        )
+
+
+MODELS: dict[str, tuple[Any, str]] = {
+    "no file": ("/nonexistent.onnx", "[ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model from "),
+    "a folder": ("/", "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : Load model from / failed:Proto"),
+    "garbage": (b"garbage", "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : Failed to load model be"),
+    "no bytes": (b"", "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : No graph was found in the pro"),
+    "a number": (5, "Unable to load from type '<class 'int'>'"),
+    "None": (None, "Unable to load from type '<class 'NoneType'>'"),
+    "an unknown operator": (
+        model("Nope").SerializeToString(),
+        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : This is an invalid model. ",
+    ),
+    "a domain that is not imported": (
+        model(domain="foo.bar").SerializeToString(),
+        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : This is an invalid model. ",
+    ),
+    "a type that the operator does not take": (
+        model(dtype=TensorProto.STRING).SerializeToString(),
+        "[ONNXRuntimeError] : 10 : INVALID_GRAPH : This is an invalid model. ",
+    ),
+    "an IR version of the future": (changed(ir_version=99), "[ONNXRuntimeError] : 1 : FAIL : "),
+    "an operator set of the future": (
+        helper.make_model(
+            model().graph, ir_version=10, opset_imports=[opset(999)]
+        ).SerializeToString(),
+        "[ONNXRuntimeError] : 1 : FAIL : ",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_bad_models_raise_as_in_onnxruntime(case: str) -> None:
+    source, words = MODELS[case]
+    expected = outcome(lambda: onnxruntime.InferenceSession(source))
+    found = outcome(lambda: ort.InferenceSession(source))
+    assert str(expected).startswith(words)
+    assert_same_outcome(found, expected, words)
+    assert isinstance(found, TypeError | ModelError)
+
+
+def test_an_operator_that_sardonyx_lacks_is_not_implemented() -> None:
+    made = model("Det", shape=("N", 3, 3))
+    made.graph.output[0].type.tensor_type.shape.ClearField("dim")
+    made.graph.output[0].type.tensor_type.shape.dim.add(dim_param="N")
+    with pytest.raises(state.NotImplemented, match=r"9 : NOT_IMPLEMENTED : .*Det-11"):
+        ort.InferenceSession(made)
+
+
+def test_a_model_is_a_path_a_pathlike_bytes_or_a_proto(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(RELU)
+    for source in (str(path), path, RELU, model()):
+        np.testing.assert_array_equal(
+            ort.InferenceSession(source).run(["y"], {"x": X})[0], np.maximum(X, 0)
+        )
+    assert ort.InferenceSession(path)._model_path == str(path)
+    assert ort.InferenceSession(RELU)._model_path is None
+
+
+def described() -> ModelProto:
+    info = helper.make_tensor_value_info
+    weights = [
+        helper.make_tensor("w", F, [1], [1.0]),
+        helper.make_tensor("v", F, [1], [2.0]),
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["x", "w"], ["a"]),
+            helper.make_node("Add", ["a", "v"], ["y"]),
+        ],
+        "the graph",
+        [info("x", F, [None, "N", -1, 3, "", 2]), info("w", F, [1])],
+        [info("y", F, None)],
+        weights,
+        doc_string="of the graph",
+    )
+    made = helper.make_model(
+        graph,
+        ir_version=10,
+        opset_imports=[opset(21)],
+        producer_name="someone",
+        doc_string="what it does",
+        domain="org.example",
+        model_version=4,
+    )
+    helper.set_model_props(made, {"labels": "a,b"})
+    return made
+
+
+def test_inputs_outputs_and_metadata_are_described_alike() -> None:
+    data = described().SerializeToString()
+    theirs, ours = onnxruntime.InferenceSession(data), ort.InferenceSession(data)
+    for get in ("get_inputs", "get_outputs", "get_overridable_initializers"):
+        expected = [(a.name, a.type, a.shape) for a in getattr(theirs, get)()]
+        found = [(a.name, a.type, a.shape) for a in getattr(ours, get)()]
+        assert found == expected
+        assert [str(a) for a in getattr(ours, get)()] == [str(a) for a in getattr(theirs, get)()]
+    fields = [f for f in dir(theirs.get_modelmeta()) if not f.startswith("_")]
+    assert len(fields) == 7
+    for field in fields:
+        assert getattr(ours.get_modelmeta(), field) == getattr(theirs.get_modelmeta(), field)
+
+
+def test_an_overridable_initializer_may_be_fed() -> None:
+    data = described().SerializeToString()
+    x = np.zeros((1, 1, 1, 3, 1, 2), np.float32)
+    for feeds in ({"x": x}, {"x": x, "w": np.array([5], np.float32)}):
+        expected = onnxruntime.InferenceSession(data).run(None, feeds)
+        np.testing.assert_equal(ort.InferenceSession(data).run(None, feeds), expected)
+
+
+@pytest.mark.parametrize("dtype", [1, 11, 10, 16, 3, 5, 6, 7, 2, 4, 12, 13, 9])
+def test_types_are_called_alike(dtype: int) -> None:
+    data = model("Identity", dtype).SerializeToString()
+    expected = onnxruntime.InferenceSession(data).get_inputs()[0].type
+    assert ort.InferenceSession(data).get_inputs()[0].type == expected
+
+
+@pytest.mark.parametrize("kind", ["SessionOptions", "RunOptions"])
+def test_options_have_the_fields_and_defaults_of_onnxruntime(kind: str) -> None:
+    theirs, ours = getattr(onnxruntime, kind)(), getattr(ort, kind)()
+    fields = [n for n in dir(theirs) if not n.startswith("_") and not callable(getattr(theirs, n))]
+    assert len(fields) == {"SessionOptions": 16, "RunOptions": 5}[kind]
+    for name in fields:
+        expected, found = getattr(theirs, name), getattr(ours, name)
+        if hasattr(expected, "value"):
+            expected, found = (expected.name, expected.value), (found.name, found.value)
+        assert found == expected, name
+        setattr(ours, name, getattr(ours, name))
+
+
+def test_options_refuse_wrong_types_and_names() -> None:
+    for api in (onnxruntime, ort):
+        options = api.SessionOptions()
+        with pytest.raises(TypeError):
+            options.intra_op_num_threads = "a"
+        with pytest.raises(TypeError):
+            options.graph_optimization_level = 1
+        with pytest.raises(AttributeError):
+            options.no_such_field = 1
+        with pytest.raises(RuntimeError, match="does not have configuration with key: a"):
+            options.get_session_config_entry("a")
+        options.add_session_config_entry("a", "b")
+        assert options.get_session_config_entry("a") == "b"
+        options.graph_optimization_level = api.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.execution_mode = api.ExecutionMode.ORT_PARALLEL
+
+
+def test_enumerations_have_the_members_of_onnxruntime() -> None:
+    for name in ("GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder"):
+        expected = {n: v.value for n, v in getattr(onnxruntime, name).__members__.items()}
+        assert {n: v.value for n, v in getattr(ort, name).__members__.items()} == expected
+
+
+def test_free_dimension_overrides_fix_sizes() -> None:
+    shapes, errors = [], []
+    for api in (onnxruntime, ort):
+        options = api.SessionOptions()
+        options.add_free_dimension_override_by_name("N", 7)
+        options.add_free_dimension_override_by_name("absent", 3)
+        session = api.InferenceSession(RELU, options)
+        shapes.append([a.shape for a in (*session.get_inputs(), *session.get_outputs())])
+        errors.append(outcome(lambda: session.run(None, {"x": X})))  # noqa: B023
+    assert shapes[0] == shapes[1] == [[7, 3], [7, 3]]
+    assert_same_outcome(errors[1], errors[0])
+
+
+def test_exceptions_keep_their_names_and_derive_from_our_tree() -> None:
+    theirs = onnxruntime.capi.onnxruntime_pybind11_state
+    names = [n for n, v in vars(theirs).items() if isinstance(v, type) and issubclass(v, Exception)]
+    assert len(names) == 15
+    for name in names:
+        assert issubclass(getattr(state, name), SardonyxError)
+        assert getattr(ort.capi._pybind_state, name) is getattr(state, name)
+    error = outcome(lambda: ort.InferenceSession(RELU).run(None, {"x": X, "q": X}))
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, state.InvalidArgument)
+    assert isinstance(again, FeedError)
+    assert str(again) == str(error)
+
+
+def test_providers_are_the_cpu() -> None:
+    session = ort.InferenceSession(RELU, providers=["CPUExecutionProvider"])
+    assert session.get_providers() == session._providers == ["CPUExecutionProvider"]
+    assert session.get_provider_options() == session._provider_options
+    assert session._provider_options == {"CPUExecutionProvider": {}}
+    assert "CPUExecutionProvider" in ort.get_available_providers()
+    with pytest.warns(UserWarning, match="Specified provider 'CUDAExecutionProvider' is not in"):
+        session = ort.InferenceSession(RELU, providers=[("CUDAExecutionProvider", {"a": 1})])
+    session.set_providers(["CPUExecutionProvider"])
+    session.disable_fallback()
+    session.enable_fallback()
+
+
+def test_profiling_writes_a_trace(tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "p")
+    session = ort.InferenceSession(RELU, options)
+    assert session.get_profiling_start_time_ns() > 0
+    session.run(None, {"x": X})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    assert {e["name"] for e in events} == {
+        "model_loading_array",
+        "session_initialization",
+        "model_run",
+    }
+    assert session.end_profiling() == ort.InferenceSession(RELU).end_profiling() == ""
+
+
+class Named(ort.InferenceSession):
+    """A subclass, as programs write them."""
+
+    def __init__(self, source: Any, name: str) -> None:
+        super().__init__(source)
+        self.name = name
+
+
+def test_sessions_pickle_and_copy(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(RELU)
+    for source in (RELU, path):
+        session = Named(source, "seven")
+        for again in (pickle.loads(pickle.dumps(session)), copy.deepcopy(session)):
+            assert isinstance(again, Named)
+            assert again.name == "seven"
+            np.testing.assert_equal(again.run(None, {"x": X}), session.run(None, {"x": X}))
+
+
+@pytest.mark.parametrize("engine", ["machine", "native"])
+def test_concurrent_runs_give_equal_bytes(engine: str) -> None:
+    if engine == "native":
+        pytest.importorskip("sardonyx.native")
+    options = ort.SessionOptions()
+    options.add_session_config_entry("sardonyx.engine", engine)
+    session = ort.InferenceSession(model("Softmax", shape=("N", 64)), options)
+    source = np.random.default_rng(0)
+    feeds = [source.standard_normal((1 + i % 3, 64)).astype(np.float32) for i in range(40)]
+    expected = [session.run(None, {"x": x})[0].tobytes() for x in feeds]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: session.run(None, {"x": x})[0].tobytes(), feeds))
+    assert found == expected
+
+
+def test_ort_values_and_bindings_run_alike() -> None:
+    for api in (onnxruntime, ort):
+        session = api.InferenceSession(RELU)
+        value = api.OrtValue.ortvalue_from_numpy(X)
+        assert (value.data_type(), value.element_type(), value.shape()) == (
+            "tensor(float)",
+            1,
+            [2, 3],
+        )
+        assert (value.device_name(), value.is_tensor(), value.has_value()) == ("cpu", True, True)
+        assert value.tensor_size_in_bytes() == X.nbytes
+        (found,) = session.run_with_ort_values(None, {"x": value})
+        np.testing.assert_array_equal(found.numpy(), np.maximum(X, 0))
+        np.testing.assert_array_equal(session.run(None, {"x": value})[0], np.maximum(X, 0))
+        place = api.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", X)
+        binding.bind_ortvalue_output("y", place)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(place.numpy(), np.maximum(X, 0))
+        np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], np.maximum(X, 0))
+        target = np.empty((2, 3), np.float32)
+        binding.bind_input("x", "cpu", 0, np.float32, X.shape, X.ctypes.data)
+        binding.bind_output("y", "cpu", 0, np.float32, X.shape, target.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(target, np.maximum(X, 0))
+        assert str(outcome(lambda: binding.bind_cpu_input("q", X))).startswith(  # noqa: B023
+            "Failed to find NodeArg with name: q in the def list"
+        )
+        empty = session.io_binding()
+        with pytest.raises(RuntimeError, match="At least one output should be requested"):
+            session.run_with_iobinding(empty)
+
+
+def test_ort_values_refuse_what_is_no_tensor() -> None:
+    for api in (onnxruntime, ort):
+        for wrong in ([1, 2], np.array(["a"])):
+            with pytest.raises(RuntimeError, match="currently only supported from non-string"):
+                api.OrtValue.ortvalue_from_numpy(wrong)
+    value = ort.OrtValue.ortvalue_from_numpy(X.copy())
+    value.update_inplace(X + 1)
+    np.testing.assert_array_equal(np.asarray(value), X + 1)
+    np.testing.assert_array_equal(np.from_dlpack(value), X + 1)
+    with pytest.raises(RuntimeError, match="does not match the size"):
+        value.update_inplace(X[:1])
+    with pytest.raises(RuntimeError, match="cuda"):
+        ort.OrtValue.ortvalue_from_numpy(X, "cuda")
+
+
+def test_the_functions_about_the_installation_are_there() -> None:
+    assert ort.get_device() == onnxruntime.get_device()
+    assert ort.get_version_string() == ort.__version__ == onnxruntime.get_version_string()
+    assert "Sardonyx" in ort.get_build_info()
+    for name in ("set_default_logger_severity", "set_default_logger_verbosity", "set_seed"):
+        getattr(ort, name)(3)
+    for name in ("preload_dlls", "enable_telemetry_events", "disable_telemetry_events"):
+        getattr(ort, name)()
+    with pytest.raises(RuntimeError, match="Invalid logging severity"):
+        ort.set_default_logger_severity(9)
+
+
+@pytest.mark.parametrize("package", [sardonyx, ort])
+def test_public_names_are_sorted_and_there(package: Any) -> None:
+    assert package.__all__ == sorted(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError):
+        package.no_such_name  # noqa: B018
+
+
+def test_every_daily_name_of_the_api_is_at_the_top() -> None:
+    daily = {n for n in ort.__all__ if n[0].isupper() or n.startswith(("get_", "set_"))}
+    assert daily - set(sardonyx.__all__) <= {"ExecutionOrder", "OrtDevice"}
+    assert sardonyx.InferenceSession is ort.InferenceSession
+
+
+def test_importing_the_package_loads_no_dependency() -> None:
+    code = (
+        "import sys, sardonyx\n"
+        "assert not {'onnx', 'numpy', 'ml_dtypes', 'google'} & set(sys.modules)\n"
+        "from sardonyx import SardonyxError, InferenceSession\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
