@@ -1,0 +1,281 @@
+"""The graphs that every target must compute alike: a convolutional network, a transformer block,
+and single operations at the values where arithmetic goes wrong first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import seeded
+from kernels import edges
+from onnx import NodeProto
+
+from sardonyx import types as t
+from sardonyx.graph import Graph
+from sardonyx.resolve import graph_from_nodes
+from sardonyx.types import Array, DType, TensorType
+
+FAR = 1 << 62  # Slice: to the end
+
+
+@dataclass(slots=True)
+class Net:
+    """A graph that is being written down: nodes, weights, inputs with a value, outputs."""
+
+    nodes: list[NodeProto] = field(default_factory=list)
+    weights: dict[str, Array] = field(default_factory=dict)
+    feeds: dict[str, Array] = field(default_factory=dict)
+    outputs: list[str] = field(default_factory=list)
+
+    def op(self, op_type: str, *inputs: str | Array, count: int = 1, **attributes: Any) -> Any:
+        """Adds a node; the name of its output, or the names of its `count` outputs. Arrays become
+        weights."""
+        number = len(self.nodes)
+        names = [x if isinstance(x, str) else self.weight(x) for x in inputs]
+        made = [f"{op_type}{number}_{i}" for i in range(count)]
+        node = onnx.helper.make_node(op_type, names, made, f"{op_type}{number}", **attributes)
+        self.nodes.append(node)
+        return made[0] if count == 1 else made
+
+    def weight(self, value: Array) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights[name] = np.asarray(value)
+        return name
+
+    def feed(self, name: str, value: Array) -> str:
+        self.feeds[name] = value
+        return name
+
+    def give(self, *names: str) -> None:
+        """Makes tensors outputs."""
+        self.outputs += names
+
+    def graph(self) -> Graph:
+        types = {n: TensorType(_dtype(v), v.shape) for n, v in self.feeds.items()}
+        return graph_from_nodes(
+            self.nodes, self.weights, inputs=list(self.feeds), outputs=self.outputs, types=types
+        )
+
+
+def _dtype(value: Array) -> DType:
+    found = t.by_numpy(value.dtype)
+    assert found is not None
+    return found
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+# A convolutional network: odd channel counts, groups, strides, dilations, every kind of padding.
+
+
+def convolutional(net: Net) -> None:
+    """Conv, BatchNormalization, Relu, pools, ConvTranspose, Gemm, Softmax."""
+    x = net.feed("image", seeded.normal("image", 2, 7, 13, 11))
+    a = _block(net, x, (19, 7, 3, 3), strides=[2, 1], pads=[1, 0, 2, 1])
+    b = _block(net, a, (33, 19, 1, 1))
+    c = _block(net, b, (21, 11, 2, 3), group=3, auto_pad="SAME_UPPER")
+    d = _block(net, c, (21, 1, 3, 3), group=21, pads=[2, 2, 2, 2], dilations=[2, 2])
+    shortcut = net.op("Conv", b, _weights("shortcut", 21, 33, 1, 1))
+    e = net.op("Relu", net.op("Add", d, shortcut))
+    f = net.op("MaxPool", e, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
+    pads = {"pads": [1, 1, 0, 1], "count_include_pad": 0}
+    g = net.op("AveragePool", e, kernel_shape=[3, 2], strides=[2, 1], **pads)
+    up = _weights("up", 21, 5, 3, 3)
+    h = net.op("ConvTranspose", f, up, strides=[2, 2], output_padding=[1, 0], pads=[1, 0, 1, 1])
+    pooled = net.op("Flatten", net.op("GlobalAveragePool", f))
+    fc, bias = _weights("fc", 10, 21), seeded.normal("fc bias", 10)
+    logits = net.op("Gemm", pooled, fc, bias, transB=1, alpha=0.75, beta=1.5)
+    net.give(a, e, g, h, net.op("Softmax", logits), net.op("LogSoftmax", logits))
+
+
+def _weights(seed: str, *shape: int) -> Array:
+    return seeded.normal(seed, *shape) * np.float32(0.25)
+
+
+def _block(net: Net, x: str, shape: tuple[int, ...], **attributes: Any) -> str:
+    seed, channels = f"block{len(net.nodes)}", shape[0]
+    y = net.op("Conv", x, _weights(seed, *shape), seeded.normal(f"{seed}b", channels), **attributes)
+    shift, mean = (seeded.normal(f"{seed}{part}", channels) for part in ("shift", "mean"))
+    scale, variance = (seeded.positive(f"{seed}{part}", channels) for part in ("scale", "var"))
+    return net.op("Relu", net.op("BatchNormalization", y, scale, shift, mean, variance))
+
+
+# A transformer block: two sequences of nine tokens, four heads of five.
+
+
+def transformer(net: Net) -> None:
+    """Gather, LayerNormalization, MatMul, Softmax, Gelu."""
+    ids = net.feed("tokens", seeded.integers("tokens", 0, 31, 2, 9))
+    mask = net.feed("mask", np.where(seeded.integers("mask", 0, 4, 2, 1, 9, 9) == 0, -1e9, 0.0))
+    x = net.op("Gather", seeded.normal("embedding", 31, 20), ids)
+    y = _attention(net, _normalised(net, x), net.op("Cast", mask, to=t.float32.onnx))
+    z = net.op("Add", x, y)
+    hidden = _linear(net, _normalised(net, z), 20, 37)
+    out = _linear(net, net.op("Gelu", hidden), 37, 20)
+    tanh = _linear(net, net.op("Gelu", hidden, approximate="tanh"), 37, 20)
+    summed = net.op("Add", z, out)
+    net.give(y, summed, tanh, net.op("ReduceMean", summed, ints(1), keepdims=0))
+
+
+def _normalised(net: Net, x: str) -> str:
+    scale = seeded.positive(f"scale{len(net.nodes)}", 20)
+    return net.op("LayerNormalization", x, scale, seeded.normal(f"bias{len(net.nodes)}", 20))
+
+
+def _linear(net: Net, x: str, rows: int, columns: int) -> str:
+    seed = f"linear{len(net.nodes)}"
+    product = net.op("MatMul", x, _weights(seed, rows, columns))
+    return net.op("Add", product, seeded.normal(f"{seed}b", columns))
+
+
+def _attention(net: Net, x: str, mask: str) -> str:
+    heads = (net.op("Reshape", _linear(net, x, 20, 20), ints(2, 9, 4, 5)) for _ in range(3))
+    q, k, v = (net.op("Transpose", h, perm=[0, 2, 1, 3]) for h in heads)
+    scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scaled = net.op("Add", net.op("Div", scores, np.float32(np.sqrt(5))), mask)
+    mixed = net.op("MatMul", net.op("Softmax", scaled), v)
+    joined = net.op("Reshape", net.op("Transpose", mixed, perm=[0, 2, 1, 3]), ints(2, 9, 20))
+    return _linear(net, joined, 20, 20)
+
+
+# Single operations at the edges.
+
+UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Elu", "Erf",
+    "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg",
+    "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
+    "Softsign", "Sqrt", "Tan", "Tanh", "IsNaN", "IsInf",
+)  # fmt: skip
+BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Less", "Equal")
+FUNCTIONS = ("Exp", "Log", "Tanh", "Erf", "Sin", "Sqrt", "Reciprocal", "Round")
+
+
+def edge_floats(net: Net) -> None:
+    """float32 at NaNs, infinities, signed zeros, subnormals and ties."""
+    values = np.concatenate([edges(t.float32), seeded.bit_patterns("float32", t.float32, 600)])
+    x = net.feed("floats", values)
+    net.give(*(net.op(name, x) for name in UNARY))
+    y = net.feed("others", np.concatenate([edges(t.float32)[::2], np.float32([2, 3, -1 / 3])]))
+    column = _column(net, x, 2)
+    net.give(*(net.op(name, column, y) for name in BINARY))
+    net.give(net.op("PRelu", column, np.float32([-0.25])), net.op("Mod", column, y, fmod=1))
+    net.give(net.op("Where", net.op("IsNaN", y), column, y))
+    for reduce in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2"):
+        net.give(net.op(reduce, net.op("Add", column, y), ints(0)))
+
+
+def _column(net: Net, x: str, step: int) -> str:
+    """Every step-th element of a vector, as a column."""
+    return net.op("Unsqueeze", net.op("Slice", x, ints(0), ints(FAR), ints(0), ints(step)), ints(1))
+
+
+def edge_products(net: Net) -> None:
+    """Sums of products that are ties, subnormal, infinite, or not numbers."""
+    a = [seeded.delicate(f"a{e}", e, 17, 19) for e in (0, -70, 60)]
+    b = [seeded.delicate(f"b{e}", e, 19, 35) for e in (0, -65, 66)]
+    pairs = [*zip(a, b, strict=True)]
+    wild = seeded.bit_patterns("wild", t.float32, 17, 5), seeded.normal("tame", 5, 21)
+    for i, (left, right) in enumerate([*pairs, wild]):
+        x, y = net.feed(f"left{i}", left), net.feed(f"right{i}", right)
+        net.give(net.op("MatMul", x, y), net.op("MatMul", x, right))
+    x = net.feed("pixels", seeded.delicate("pixels", -66, 1, 18, 6, 6))
+    w = seeded.delicate("kernel", -62, 17, 18, 3, 3)
+    net.give(net.op("Conv", x, w), net.op("Conv", x, np.float32([np.inf] * 18).reshape(1, 18, 1, 1),
+             pads=[1, 1, 1, 1]))  # fmt: skip
+
+
+def other_floats(dtype: DType) -> Callable[[Net], None]:
+    """float64, float16 or bfloat16: values, functions, products, norms."""
+
+    def write(net: Net) -> None:
+        values = edges(dtype)
+        if dtype.bits == 16:
+            values = values[::7]
+        x = net.feed(f"{dtype}_x", values)
+        net.give(*(net.op(name, x) for name in FUNCTIONS))
+        y = net.feed(f"{dtype}_y", np.concatenate([edges(dtype)[:: len(edges(dtype)) // 40 + 1]]))
+        column = net.op(
+            "Unsqueeze", net.op("Slice", x, ints(0), ints(FAR), ints(0), ints(13)), ints(1)
+        )
+        for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"):
+            net.give(net.op(name, column, y))
+        a = net.feed(f"{dtype}_a", seeded.values(f"{dtype}a", dtype, 5, 23))
+        b = net.feed(f"{dtype}_b", seeded.values(f"{dtype}b", dtype, 23, 18))
+        net.give(net.op("MatMul", a, b), net.op("Softmax", a), net.op("ReduceMean", a, ints(1)))
+        net.give(net.op("Gemm", a, b, seeded.values(f"{dtype}c", dtype, 18), alpha=0.3))
+
+    return write
+
+
+def edge_integers(net: Net) -> None:
+    """Wrapping, division, remainders and shifts of every integer type."""
+    for dtype in t.INTEGERS:
+        values = edges(dtype)[:: 1 + len(edges(dtype)) // 30]
+        x, y = net.feed(f"{dtype}_x", values[:, None]), net.feed(f"{dtype}_y", values)
+        for name in ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Less", "BitwiseXor"):
+            net.give(net.op(name, x, y))
+        net.give(net.op("Mod", x, y, fmod=1), net.op("Abs", x), net.op("Sign", x))
+        if dtype.kind == "i":
+            net.give(net.op("Neg", x))
+        else:
+            net.give(*(net.op("BitShift", x, y, direction=d) for d in ("LEFT", "RIGHT")))
+        if dtype.bits >= 32:
+            net.give(net.op("MatMul", x, net.op("Unsqueeze", y, ints(0))))
+            net.give(net.op("ReduceSum", x, ints(0)), net.op("ReduceProd", x, ints(0)))
+
+
+def casts(net: Net) -> None:
+    """Every type to every other."""
+    for source in t.DTYPES:
+        values = edges(source)
+        if source.bits == 16:
+            values = values[:: 1 + len(values) // 3000]
+        x = net.feed(f"{source}_cast", values)
+        net.give(*(net.op("Cast", x, to=to.onnx) for to in t.DTYPES if to is not source))
+
+
+def moves(net: Net) -> None:
+    """What keeps the bits of a NaN, and what does not."""
+    x = net.feed("moved", seeded.bit_patterns("moved", t.float32, 6, 35))
+    y = net.feed("marked", edges(t.float32)[:35])
+    net.give(net.op("Transpose", x), net.op("Concat", x, net.op("Unsqueeze", y, ints(0)), axis=0))
+    net.give(
+        net.op("Pad", x, ints(1, 2, 0, 3), np.float32(np.nan)), net.op("Expand", y, ints(3, 35))
+    )
+    net.give(net.op("Where", net.op("IsNaN", y), x, y), net.op("Tile", y, ints(2)))
+    net.give(*net.op("Split", x, ints(2, 30, 3), axis=1, count=3))
+    net.give(net.op("Gather", x, ints(5, 0, -1), axis=0), net.op("Relu", net.op("Transpose", x)))
+    scales = np.float32([1, 1.5])
+    net.give(
+        net.op("Resize", x, "", scales, mode="nearest"),
+        net.op("Resize", x, "", scales, mode="linear"),
+    )
+
+
+PARTS: dict[str, Callable[[Net], None]] = {
+    "convolutional": convolutional,
+    "transformer": transformer,
+    "edge_floats": edge_floats,
+    "edge_products": edge_products,
+    "float64": other_floats(t.float64),
+    "float16": other_floats(t.float16),
+    "bfloat16": other_floats(t.bfloat16),
+    "edge_integers": edge_integers,
+    "casts": casts,
+    "moves": moves,
+}
+
+
+@cache
+def slice_of(parts: Sequence[str] = tuple(PARTS)) -> tuple[Graph, dict[str, Array]]:
+    """These parts as one graph, and what it is fed."""
+    net = Net()
+    for part in parts:
+        PARTS[part](net)
+    return net.graph(), net.feeds
