@@ -135,6 +135,9 @@ class Builder:
         return f"{stem}{n}"
 
     def axes(self, extents: Sequence[Dim], stem: str = "i") -> tuple[Axis, ...]:
+        negative = [e for e in extents if isinstance(e, int) and e < 0]
+        if negative:
+            raise InvalidModel(f"a size would be {negative[0]}")
         return tuple(Axis(self.name(stem), e) for e in extents)
 
     def tensor(self, shape: Sequence[Dim], dtype: DType) -> Tensor:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
-from sardonyx.errors import InternalError, RunError
+from sardonyx.errors import InternalError, LimitExceeded, RunError
 from sardonyx.kernel import arith
 from sardonyx.kernel.expr import (
     Alu,
@@ -41,6 +41,7 @@ from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expre
 from sardonyx.types import Array
 
 BUDGET = 1 << 22  # elements of one evaluated operand of a fold
+TERMS = 1 << 28  # terms of one fold that are evaluated at once
 
 MEANING: dict[str, Callable[..., Any]] = {
     "add": np.add,
@@ -177,18 +178,27 @@ def _compute(s: Compute, scope: _Scope) -> None:
     out = _array(s.buffer, scope)
     if out.size == 0:
         return
-    shape, rank = out.shape, out.ndim
-    rows = max(1, BUDGET * 4 // max(1, prod(shape[1:]) * _heaviest_sum(s.expr))) if rank else 1
-    for low in range(0, shape[0] if rank else 1, rows):
+    for block in _blocks(out.shape, _heaviest_sum(s.expr)):
         axes = dict(scope.axes)
-        for position, axis in enumerate(s.axes):
-            stop = min(low + rows, shape[0]) if position == 0 else shape[position]
-            axes[axis] = _along(range(low if position == 0 else 0, stop), rank - position - 1)
-        inner = _within(scope, axes=axes, rank=rank)
-        if rank:
-            out[low : low + rows] = _stored(s.expr, inner)
-        else:
-            out[()] = _stored(s.expr, inner)
+        for position, (axis, part) in enumerate(zip(s.axes, block, strict=True)):
+            axes[axis] = _along(part, out.ndim - position - 1)
+        value = _stored(s.expr, _within(scope, axes=axes, rank=out.ndim))
+        out[tuple(slice(part.start, part.stop) for part in block)] = value
+
+
+def _blocks(shape: tuple[int, ...], terms: int) -> Iterator[tuple[range, ...]]:
+    """The points of a shape in blocks small enough to evaluate `terms` terms of each at once."""
+    if terms > TERMS:
+        raise LimitExceeded(f"a fold has {terms} terms, more than {TERMS} can be evaluated")
+    split = 0
+    while split < len(shape) and prod(shape[split + 1 :]) * terms > 4 * BUDGET:
+        split += 1
+    rows = max(1, 4 * BUDGET // max(1, prod(shape[split + 1 :]) * terms))
+    steps = [rows if i == split else 1 if i < split else n for i, n in enumerate(shape)]
+    starts = (range(0, n, step) for n, step in zip(shape, steps, strict=True))
+    for corner in cartesian(*starts):
+        ends = (min(i + step, n) for i, step, n in zip(corner, steps, shape, strict=True))
+        yield tuple(map(range, corner, ends))
 
 
 def _heaviest_sum(e: Expr) -> int:
