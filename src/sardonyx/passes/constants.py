@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sardonyx.errors import RunError
-from sardonyx.kernel.expr import Buffer, Load, walk
+from sardonyx.kernel.expr import Buffer, Fold, Load, Size, walk
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions, statements
 from sardonyx.passes.program import Launch, Program
@@ -28,15 +28,28 @@ def fold_constants(program: Program, fused: bool = True) -> Program:
 
 
 def drop_unused(program: Program) -> Program:
-    """Without the launches and weights that no output depends on."""
+    """Without the launches, the inputs of kernels and the weights that no output depends on."""
     wanted = set(program.outputs)
     kept: list[Launch] = []
     for launch in reversed(program.launches):
         if any(name in wanted for name in launch.writes):
-            kept.append(launch)
-            wanted.update(filter(None, launch.reads))
+            kept.append(_trimmed(launch))
+            wanted.update(filter(None, kept[-1].reads))
     weights = {n: w for n, w in program.weights.items() if n in wanted}
     return replace(program, weights=weights, launches=tuple(reversed(kept)))
+
+
+def _trimmed(launch: Launch) -> Launch:
+    """The launch without the inputs that its kernel does not load: a shape that is known, say."""
+    kernel = launch.kernel
+    every = [e for s in statements(kernel.body) for e in expressions(s)]
+    used = {e.buffer.root for e in walk(*every) if isinstance(e, Load)}
+    kept = [i for i, b in enumerate(kernel.inputs) if b is not None and b in used]
+    if len(kept) == len(kernel.inputs):
+        return launch
+    views = tuple((o, kept.index(i)) for o, i in kernel.views if i in kept)
+    slim = replace(kernel, inputs=tuple(kernel.inputs[i] for i in kept), views=views)
+    return replace(launch, kernel=slim, reads=tuple(launch.reads[i] for i in kept))
 
 
 def _fold(
@@ -71,9 +84,7 @@ def _value(s: Stmt, known: Mapping[Buffer, Array], fused: bool) -> tuple[Buffer,
         return None
     read = {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
     root = s.buffer.root
-    if not read <= set(known) or not all(
-        isinstance(d, int) for b in (root, *read) for d in b.shape
-    ):
+    if not read <= set(known) or not _is_concrete(s, (root, *read)):
         return None
     array = np.zeros(extents(root), root.dtype.numpy)
     inputs = {b: v.reshape(extents(b)) for b, v in known.items() if b in read}
@@ -82,6 +93,20 @@ def _value(s: Stmt, known: Mapping[Buffer, Array], fused: bool) -> tuple[Buffer,
     except RunError:
         return None
     return root, array
+
+
+def _is_concrete(s: Compute, touched: Iterable[Buffer]) -> bool:
+    """Whether no symbolic dim occurs in s."""
+    dims = [d for b in touched for d in b.shape]
+    for e in walk(s.expr):
+        match e:
+            case Size(dim):
+                dims.append(dim)
+            case Fold(_, axes, _, _):
+                dims += [a.extent for a in axes]
+            case Load(buffer, _, _, _):
+                dims += buffer.shape
+    return all(isinstance(d, int) for d in dims)
 
 
 def _without(
