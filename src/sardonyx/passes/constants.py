@@ -10,7 +10,7 @@ import numpy as np
 from sardonyx.errors import RunError
 from sardonyx.kernel.expr import Buffer, Fold, Load, Size, walk
 from sardonyx.kernel.interpret import extents, interpret
-from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions, statements
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import Array, TensorType
 
@@ -62,8 +62,9 @@ def _fold(
     known |= {b: b.data for b in kernel.constants if b.data is not None}
     found: dict[Buffer, Array] = {}
     rest: list[Stmt] = []
+    stored = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Store)}
     for s in kernel.body:
-        value = _value(s, {**known, **found}, fused)
+        value = _value(s, {**known, **found}, fused, stored)
         if value is None:
             rest.append(s)
         else:
@@ -78,9 +79,12 @@ def _fold(
     return _without(launch, found, tuple(rest), weights, tensors)
 
 
-def _value(s: Stmt, known: Mapping[Buffer, Array], fused: bool) -> tuple[Buffer, Array] | None:
-    """The buffer that s computes and its value, where s is a Compute of known buffers."""
-    if not isinstance(s, Compute):
+def _value(
+    s: Stmt, known: Mapping[Buffer, Array], fused: bool, stored: set[Buffer]
+) -> tuple[Buffer, Array] | None:
+    """The buffer that s computes and its value, where s is a Compute of known buffers, and no
+    Store changes what it wrote."""
+    if not isinstance(s, Compute) or s.buffer.root in stored:
         return None
     read = {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
     root = s.buffer.root
