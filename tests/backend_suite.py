@@ -158,7 +158,7 @@ def listed() -> dict[str, str]:
     """The cases that are known not to pass, with the reason."""
     lines = MISSING.read_text().splitlines() if MISSING.exists() else []
     pairs = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
-    return {name: reason for name, reason in pairs}
+    return {pair[0]: pair[1] for pair in pairs}
 
 
 def failure(case: Case, engines: Sequence[str]) -> str | None:

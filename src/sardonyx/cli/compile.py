@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, progress, size_text
-from sardonyx.cli.feeds import fed
+from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
 from sardonyx.errors import FeedError
@@ -33,7 +33,7 @@ def execute(args: argparse.Namespace) -> int:
     if graph.symbols:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)
         raise FeedError(f"{opened.name} has symbolic dims, exported C needs sizes: add {sizes}")
-    feeds = fed(graph, args.input, args.seed)
+    feeds = completed(graph, read(graph, args.input), args.seed)
     progress(0, 4, "lowering")
     program = optimise(lower(graph, overridable=False))
     progress(1, 4, "planning")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +20,11 @@ from sardonyx.model.tensors import Decoder
 from sardonyx.types import Array, DType, TensorType
 
 
-def fed(graph: Graph, options: Sequence[str], seed: int) -> dict[str, Array]:
-    """The feeds in files, and random ones for the inputs without; a line on stderr says so."""
-    feeds = read(graph, options)
+def completed(graph: Graph, feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The feeds, and random ones for the inputs without; a line on stderr says so."""
     missing = [name for name in graph.inputs if name not in feeds]
     if not missing:
-        return feeds
+        return dict(feeds)
     made = random(graph, seed)
     ones = [f"{name}=1" for name in guessed(graph)]
     sizes = f", with {', '.join(ones)} (choose with --dim)" if ones and not feeds else ""

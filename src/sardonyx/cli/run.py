@@ -18,7 +18,7 @@ from sardonyx.cli.common import (
     progress,
     statistics,
 )
-from sardonyx.cli.feeds import fed
+from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
 from sardonyx.loading import Opened, open_model
@@ -44,8 +44,9 @@ def execute(args: argparse.Namespace) -> int:
     labels = None if args.labels is None else _lines(args.labels)
     begin = time.perf_counter()
     opened = open_model(args.model, dims=dims_of(args.dim))
-    feeds = fed(opened.graph, args.input, args.seed)
+    given = read(opened.graph, args.input)
     engine = make_engine(opened.graph, args.engine, progress)
+    feeds = completed(opened.graph, given, args.seed)
     ready = time.perf_counter()
     found = engine.run(feeds)
     seconds = first = time.perf_counter() - ready

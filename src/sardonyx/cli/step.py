@@ -14,7 +14,7 @@ from sardonyx.cli.common import (
     model_arguments,
     statistics,
 )
-from sardonyx.cli.feeds import fed
+from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph, Operation
 from sardonyx.loading import open_model
@@ -36,7 +36,7 @@ def execute(args: argparse.Namespace) -> int:
     opened = open_model(args.model, dims=dims_of(args.dim))
     graph = opened.graph
     _check(graph, args.until, args.show)
-    machine = Machine(graph).start(fed(graph, args.input, args.seed))
+    machine = Machine(graph).start(completed(graph, read(graph, args.input), args.seed))
     print(f"N: {memory_text(machine.plan.size, machine.plan.lower_bound)}")
     shown = set()
     for name in args.show:

@@ -1,0 +1,246 @@
+"""The command line: what it prints, its exit codes, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from sardonyx import ort
+from sardonyx.cli import COMMANDS, main
+
+F = TensorProto.FLOAT
+Shell = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> str:
+    """y = softmax(x @ w + b) over three labelled classes."""
+    weights = [
+        numpy_helper.from_array(np.eye(4, 3, dtype=np.float32), "w"),
+        numpy_helper.from_array(np.zeros(3, np.float32), "b"),
+    ]
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gemm", ["x", "w", "b"], ["h"], name="dense"),
+            helper.make_node("Softmax", ["h"], ["y"], name="scores"),
+        ],
+        "net",
+        [info("x", F, ["N", 4]), info("b", F, [3])],
+        [info("y", F, ["N", 3])],
+        weights,
+    )
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+    helper.set_model_props(model, {"labels": "cat,dog,owl"})
+    onnx.save(model, tmp_path / "net.onnx")
+    return "net.onnx"
+
+
+def fails(shell: Shell, words: str, *arguments: str) -> None:
+    """Exit code 2, and one line on stderr that has these words."""
+    assert main(arguments) == 2
+    said = shell.readouterr()
+    assert said.err.startswith("sardonyx: error: ")
+    assert said.err.count("\n") == 1
+    assert words in said.err, said.err
+
+
+def test_run_without_inputs_says_that_they_are_random(net: str, capsys: Shell) -> None:
+    assert main(["run", net]) == 0
+    said = capsys.readouterr()
+    assert "x: random input, seed 0, with N=1" in said.err
+    for word in ("cat", "dog", "owl", "time ", "engine  machine", "N  ", "lower bound"):
+        assert word in said.out
+    assert main(["run", net, "--dim", "N=2"]) == 0
+    assert "y: float32[2, 3]" in capsys.readouterr().out
+
+
+def test_run_reads_npz_npy_and_pb(net: str, capsys: Shell) -> None:
+    x = np.array([[0, 0, 9, 0]], np.float32)
+    np.savez("x.npz", x=x)
+    np.save("x.npy", x)
+    Path("x.pb").write_bytes(numpy_helper.from_array(x, "x").SerializeToString())
+    Path("other.pb").write_bytes(numpy_helper.from_array(x, "other").SerializeToString())
+    for given in ("x.npz", "x.npy", "x.pb", "other.pb", "x=x.npy", "x=x.npz", "x=other.pb"):
+        assert main(["run", net, "--input", given, "--top", "1"]) == 0
+        said = capsys.readouterr()
+        assert "random" not in said.err
+        assert "\n  owl 0.9998\n" in said.out
+
+
+def test_run_takes_labels_from_a_file_and_feeds_initializers(net: str, capsys: Shell) -> None:
+    Path("names.txt").write_text("one\ntwo\nthree\n")
+    np.savez("all.npz", x=np.zeros((1, 4), np.float32), b=np.array([0, 8, 0], np.float32))
+    options = ["--input", "all.npz", "--labels", "names.txt", "--top", "1"]
+    assert main(["run", net, *options]) == 0
+    assert "\n  two 0.9993\n" in capsys.readouterr().out
+
+
+def test_run_writes_outputs(net: str) -> None:
+    x = np.array([[1, 2, 3, 4], [4, 3, 2, 1]], np.float32)
+    np.save("x.npy", x)
+    assert main(["run", net, "--input", "x.npy", "--output", "out.npz"]) == 0
+    expected = ort.InferenceSession(net).run(["y"], {"x": x})[0]
+    np.testing.assert_array_equal(np.load("out.npz")["y"], expected)
+
+
+def test_random_inputs_depend_on_the_seed_alone(net: str) -> None:
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert main(["run", net, "--seed", seed, "--output", f"{name}.npz"]) == 0
+    a, b, c = (np.load(f"{name}.npz")["y"] for name in "abc")
+    assert a.tobytes() == b.tobytes() != c.tobytes()
+
+
+def test_mistakes_are_one_line(net: str, capsys: Shell) -> None:
+    np.save("wide.npy", np.zeros((1, 5), np.float32))
+    np.save("doubles.npy", np.zeros((1, 4)))
+    np.save("objects.npy", np.array([{}, 1], object), allow_pickle=True)
+    np.savez("q.npz", q=np.zeros(3, np.float32))
+    Path("bad.onnx").write_bytes(b"not a model")
+    Path("bad.npz").write_bytes(b"not an archive")
+    Path("bad.pb").write_bytes(b"\xff\xff")
+    fails(capsys, "nope.onnx cannot be read: No such file", "run", "nope.onnx")
+    fails(capsys, "bad.onnx is not an ONNX file", "info", "bad.onnx")
+    fails(capsys, "nope.npy: No such file", "run", net, "--input", "x=nope.npy")
+    fails(capsys, "bad.npz cannot be read as .npz", "run", net, "--input", "bad.npz")
+    fails(capsys, "bad.pb cannot be read as .pb", "run", net, "--input", "bad.pb")
+    fails(capsys, "objects.npy cannot be read as .npy", "run", net, "--input", "objects.npy")
+    fails(capsys, "ends in .npz, .npy or .pb", "run", net, "--input", "x.txt")
+    fails(capsys, "no input 'q'; the inputs are x, b", "run", net, "--input", "q=wide.npy")
+    fails(capsys, "holds 'q'; the inputs are x, b", "run", net, "--input", "q.npz")
+    fails(capsys, "expected float32[N, 4]", "run", net, "--input", "wide.npy")
+    fails(capsys, "float64", "run", net, "--input", "doubles.npy")
+    fails(capsys, "no symbolic dim 'M': it has N", "run", net, "--dim", "M=3")
+    fails(capsys, "expected NAME=SIZE", "run", net, "--dim", "N")
+    fails(capsys, "expected at least 1", "run", net, "--dim", "N=0")
+    fails(capsys, ".npz file", "run", net, "--output", "x.txt")
+    fails(capsys, "names.txt: No such file", "run", net, "--labels", "names.txt")
+    fails(capsys, "no node has this name", "step", net, "--until", "nope")
+    fails(capsys, "no such tensor", "step", net, "--show", "nope")
+    fails(capsys, "is no tensor", "extract", net, "--inputs", "q", "--outputs", "y", "-o", "o.onnx")
+    fails(capsys, "add --dim N=SIZE", "compile", net, "-o", "folder")
+    fails(capsys, "is the model itself", "extract", net, "--inputs=x", "--outputs=y", "-o", net)
+
+
+def test_an_operator_that_is_not_there_is_named(capsys: Shell) -> None:
+    info = helper.make_tensor_value_info
+    node = helper.make_node("Det", ["x"], ["y"], name="area")
+    graph = helper.make_graph([node], "g", [info("x", F, [2, 2])], [info("y", F, [])])
+    opsets = [helper.make_opsetid("", 22)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "det.onnx")
+    fails(capsys, "Det 'area': Sardonyx does not have ai.onnx::Det-22", "run", "det.onnx")
+    assert main(["info", "det.onnx"]) == 0
+    assert "Sardonyx does not have it" in capsys.readouterr().out
+
+
+def test_info_tells_what_a_model_is(net: str, capsys: Shell) -> None:
+    assert main(["info", net, "--dim", "N=5"]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "  x  float32[5, 4]\n",
+        "  y  float32[5, 3]\n",
+        "overridable initializers:\n  b  float32[3]\n",
+        "opsets: ai.onnx 21",
+        "  Gemm-13     1\n",
+        "  Softmax-13  1\n",
+        "parameters: 15 in 2 initializers, 60 bytes\n",
+        f"MACs: {5 * 4 * 3}\n",
+        "metadata: labels = cat,dog,owl\n",
+    ):
+        assert line in shown
+    assert main(["info", net]) == 0
+    shown = capsys.readouterr().out
+    assert "x  float32[N, 4]" in shown
+    assert "MACs: 12 (at N=1)" in shown
+
+
+def test_step_walks_the_machine(net: str, capsys: Shell) -> None:
+    np.save("x.npy", np.array([[1, 2, 3, np.nan]], np.float32))
+    assert main(["step", net, "--input", "x.npy", "--until", "dense", "--show", "h"]) == 0
+    shown = capsys.readouterr().out
+    assert "0: Gemm 'dense'\n" in shown
+    assert "reads  w at " in shown
+    assert "float32[4, 3]" in shown
+    assert "only NaN" in shown
+    assert "h =\n   [[nan, nan, nan]]" in shown
+    assert "Softmax" not in shown
+    assert main(["step", net, "--until", "0", "--show", "y"]) == 0
+    assert "not reached: y" in capsys.readouterr().out
+
+
+def test_extract_writes_a_part_that_runs(net: str, capsys: Shell) -> None:
+    assert main(["extract", net, "--inputs", "h", "--outputs", "y", "-o", "part.onnx"]) == 0
+    h = np.array([[1, 2, 3]], np.float32)
+    (found,) = ort.InferenceSession("part.onnx").run(None, {"h": h})
+    assert np.argmax(found) == 2
+    assert "1 nodes" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not (shutil.which("make") and shutil.which("cc")), reason="needs make and cc")
+def test_compile_writes_c_that_passes_its_own_test(net: str, capsys: Shell) -> None:
+    assert main(["compile", net, "--dim", "N=2", "-o", "folder"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("model.h", "model.c", "weights.bin", "test_main.c", "Makefile", "CMakeLists.txt"):
+        assert f"folder/{name}" in shown
+    done = subprocess.run(["make", "-s", "-C", "folder", "test"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "equal to the recorded ones" in done.stdout
+
+
+def test_operators_prints_a_table(capsys: Shell) -> None:
+    assert main(["operators", "relu"]) == 0
+    shown = capsys.readouterr().out
+    assert "ai.onnx  Relu " in shown
+    assert "6, 13, 14" in shown
+    assert main(["operators", "nonsense"]) == 1
+
+
+def test_doctor_tells_of_the_compiler_and_clears_the_cache(
+    capsys: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "a.so").write_bytes(b"12345")
+    assert main(["doctor"]) in (0, 1)
+    shown = capsys.readouterr().out
+    assert "compiler" in shown
+    assert "5 bytes" in shown
+    assert main(["doctor", "--clear-cache"]) == 0
+    assert "freed 5 bytes" in capsys.readouterr().out
+    assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: Shell) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main([name, "--help"])
+    assert raised.value.code == 0
+    assert f"usage: sardonyx {name}" in capsys.readouterr().out
+
+
+def test_the_command_is_installed_and_says_its_version() -> None:
+    command = [sys.executable, "-m", "sardonyx.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("sardonyx 0.")
+
+
+def test_wrong_arguments_are_exit_code_2(capsys: Shell) -> None:
+    for wrong in (["nonsense"], ["run"], ["run", "a", "--engine", "magic"]):
+        with pytest.raises(SystemExit) as raised:
+            main(wrong)
+        assert raised.value.code == 2
+    assert main([]) == 0
+    assert "COMMAND" in capsys.readouterr().out
