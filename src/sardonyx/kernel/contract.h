@@ -35,6 +35,10 @@ typedef __m256 sx_piece;
 #define sx_load(p) _mm256_loadu_ps(p)
 #define sx_store(p, v) _mm256_storeu_ps(p, v)
 #define sx_madd(a, b, c) _mm256_fmadd_ps(a, b, c)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
+/* The sum is accumulated in place: gcc 12 would copy it to another register first. */
+#define sx_into(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b))
+#endif
 #elif defined(__aarch64__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <arm_neon.h>
 #define SX_PIECES 4
@@ -86,6 +90,14 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #define SX_PIN(v) __asm__("" : "+v"(v))
 #else
 #define SX_PIN(v) ((void)0)
+#endif
+#ifndef sx_into
+#define sx_into(c, a, b) (c = sx_madd(a, b, c))
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_AHEAD(p) __builtin_prefetch(p)
+#else
+#define SX_AHEAD(p) ((void)0)
 #endif
 #define SX_WIDE (16 / SX_PIECES)
 #if SX_PIECES == 1
@@ -149,8 +161,13 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
         int64_t k = i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
         const int64_t end = k + run->n * step;
         const float *const next = w + 16 * run->rows;
+        /* What comes next is a plane away, which the hardware does not foresee. */
+#define SX_SOON(t) if (n > t) SX_AHEAD(x##t + k + run->s0);
+        if (run->d1 == 1 && run->d2 == 1) {
+          SX_OVER(SX_SOON)
+        }
 #define SX_PIN_W(f, i) SX_PIN(v.f);
-#define SX_MADD(f, i) o.f = sx_madd(v.f, q, o.f);
+#define SX_MADD(f, i) sx_into(o.f, v.f, q);
 #define SX_ONE(t)                                                                                    \
   if (n > t) {                                                                                       \
     const sx_piece q = sx_spread(x##t[k]);                                                           \
@@ -166,10 +183,10 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
     SX_EACH(SX_PIN_S)                                                                                \
   }
 #define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k]);
-#define SX_B0(t) if (n > t) s##t##_0.SX_F = sx_madd(v, q##t, s##t##_0.SX_F);
-#define SX_B1(t) if (n > t) s##t##_1.SX_F = sx_madd(v, q##t, s##t##_1.SX_F);
-#define SX_B2(t) if (n > t) s##t##_2.SX_F = sx_madd(v, q##t, s##t##_2.SX_F);
-#define SX_B3(t) if (n > t) s##t##_3.SX_F = sx_madd(v, q##t, s##t##_3.SX_F);
+#define SX_B0(t) if (n > t) sx_into(s##t##_0.SX_F, v, q##t);
+#define SX_B1(t) if (n > t) sx_into(s##t##_1.SX_F, v, q##t);
+#define SX_B2(t) if (n > t) sx_into(s##t##_2.SX_F, v, q##t);
+#define SX_B3(t) if (n > t) sx_into(s##t##_3.SX_F, v, q##t);
 #define SX_BLOCK(b, i, M)                                                                            \
   if (nb > b) {                                                                                      \
     sx_piece v = sx_load(w + b * wb + i * SX_WIDE);                                                  \
@@ -249,8 +266,12 @@ static int sx_most(int n) {
 #endif
 }
 
+#ifndef SX_CHUNK
 #define SX_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
-#define SX_PASS 256  /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
+#endif
+#ifndef SX_PASS
+#define SX_PASS 256 /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
+#endif
 static void sx_contract(const sx_product *g) {
   int64_t at[SX_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t, r;
   float acc[16 * SX_BLOCKS * SX_CHUNK];

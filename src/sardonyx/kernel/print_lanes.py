@@ -3,13 +3,17 @@
     for strip of 16: acc[16] = start; for fold axes: for lane: acc[lane] += term; for lane: store
 
 Depthwise convolutions, pools and reductions over outer axes take this form: the loads of a strip
-lie together, and each lane keeps the order of its own fold.
+lie together, and each lane keeps the order of its own fold. A 16-way sum has sixteen partial sums
+a lane, or as many as it has terms: the others stay +0, which changes no sum that began at +0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sardonyx.dims import product
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.expr import Axis, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.spelling import c_type, literal
@@ -19,18 +23,29 @@ LEAST = 8  # a shorter innermost axis is not worth a strip
 
 
 def suits_lanes(s: Compute) -> bool:
-    """Whether s has one fold, taken term by term, whose terms run along the last axis of s."""
+    """Whether s has one fold along the last axis of s, whose terms are neighbours there."""
+    return _fold_of(s) is not None
+
+
+def _fold_of(s: Compute) -> Fold | None:
+    """The fold to take in lanes. Other folds must not depend on the last axis."""
     if not s.axes:
-        return False
+        return None
     axis = s.axes[-1]
     if isinstance(axis.extent, int) and axis.extent < LEAST:
-        return False
-    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or (folds[0].kind in ("sum", "prod") and folds[0].dtype.is_float):
-        return False
+        return None
     if any(isinstance(e, Load) and e.mode == "trap" for e in walk(s.expr)):
-        return False
-    return any(_along(e, axis) for term in folds[0].terms for e in walk(term))
+        return None
+    found = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    inner = {id(e) for f in found for e in walk(*f.terms)}
+    free = free_axes(s.expr)
+    found = [e for e in found if axis in free[id(e)]]
+    if len(found) != 1 or id(found[0]) in inner:
+        return None
+    (fold,) = found
+    if fold.kind == "prod" and fold.dtype.is_float:
+        return None
+    return fold if any(_along(e, axis) for term in fold.terms for e in walk(term)) else None
 
 
 def _along(e: Expr, axis: Axis) -> bool:
@@ -43,32 +58,24 @@ def _along(e: Expr, axis: Axis) -> bool:
 
 def print_lanes(s: Compute, names: Writer) -> list[str]:
     """The loop nest of s in strips along its last axis."""
-    axis = s.axes[-1]
-    (fold,) = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    axis, fold = s.axes[-1], _fold_of(s)
+    assert fold is not None
     heads = [names.loop(a) for a in s.axes[:-1]]
-    strip, lane, acc = names.fresh("s"), names.fresh("l"), names.fresh("acc")
+    others = [e for e in walk(s.expr) if isinstance(e, Fold) and e is not fold]
+    before, texts = evaluate(names, others)
+    names.given.update(zip(others, texts, strict=True))
+    strip, lane = names.fresh("s"), names.fresh("l")
     names.given[axis] = names.fresh("i")
-    names.given[fold] = f"{acc}[{lane}]"
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
-    kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
-    loops = [names.loop(a) for a in fold.axes]
-    del names.given[fold]
-    terms = _terms(fold, names, f"{acc}[{lane}]")
-    names.given[fold] = f"{acc}[{lane}]"
+    result, folding = _folding(fold, names, lane, here)
+    names.given[fold] = result
     element, (value,) = evaluate(names, [s.expr])
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
     store = f"{target} = {bare(stored(value, s.expr, s.buffer.dtype))};"
 
     def over(width: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
-        return [
-            f"{kind} {acc}[{LANES}];",
-            f"{each[:-2]} {acc}[{lane}] = {start};",
-            *loops,
-            *[each, here, *terms, "}"],
-            *["}"] * len(loops),
-            *[each, here, *element, store, "}"],
-        ]
+        return [*folding(each), each, here, *element, store, "}"]
 
     n = names.size(axis.extent)
     whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
@@ -76,7 +83,40 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     inner += [*over(str(LANES)), "}"]
     if not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
-    return [*heads, "{", *inner, "}", *["}"] * len(heads)]
+    return [*heads, "{", *before, *inner, "}", *["}"] * len(heads)]
+
+
+Folding = Callable[[str], list[str]]
+
+
+def _folding(fold: Fold, names: Writer, lane: str, here: str) -> tuple[str, Folding]:
+    """The text of a lane's result, and the statements that find it, given the loop over lanes."""
+    loops = [names.loop(a) for a in fold.axes]
+    kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
+    acc = names.fresh("acc")
+    ends = ["}"] * len(loops)
+    if fold.kind != "sum" or not fold.dtype.is_float:
+        one = f"{acc}[{lane}]"
+        terms = _terms(fold, names, one)
+
+        def simple(each: str) -> list[str]:
+            first = [f"{kind} {acc}[{LANES}];", f"{each[:-2]} {one} = {start};"]
+            return [*first, *loops, each, here, *terms, "}", *ends]
+
+        return one, simple
+    count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
+    used = min(terms_in, LANES) if isinstance(terms_in, int) else LANES
+    terms = _terms(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]")
+
+    def sixteen(each: str) -> list[str]:
+        first = [f"{kind} {acc}[{used}][{LANES}] = {{{{0}}}};", f"int64_t {count} = 0;"]
+        lines = [*first, *loops, each, here, *terms, "}", f"{count}++;", *ends]
+        for n in (8, 4, 2, 1):
+            for j in range(min(n, used - n)):
+                lines.append(f"{each[:-2]} {acc}[{j}][{lane}] += {acc}[{j + n}][{lane}];")
+        return lines
+
+    return f"{acc}[0][{lane}]", sixteen
 
 
 def _terms(fold: Fold, names: Writer, acc: str) -> list[str]:

@@ -17,6 +17,7 @@ from sardonyx.kernel.write import Writer, evaluate, stored
 
 MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
+LONGEST = 256  # terms of a run that is not cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,12 +149,14 @@ def _segments(p: Product) -> list[list[Dim]]:
     """The fields of each sx_run: with a tail, all but the last index of the first loop, then it."""
     loops, run = p.runs[:-1], p.runs[-1]
     missing = MOST_LOOPS - len(loops)
-    steps: list[Dim] = [*[0] * missing, *(w.a for w in loops)]
+    steps: list[Dim] = [*(w.a for w in loops), *[0] * missing]
 
     def segment(n: Dim, x: Dim, *extents: Dim) -> list[Dim]:
-        return [n, run.a, run.extent, *[1] * missing, *extents, *steps, x]
+        return [n, run.a, run.extent, *extents, *[1] * missing, *steps, x]
 
     extents = [w.extent for w in loops]
+    if not loops and isinstance(run.extent, int) and run.extent > LONGEST:
+        return _cut(run.extent, run.a)
     if p.c.tail is None:
         return [segment(run.extent, 0, *extents)]
     full = extents[0] - 1
@@ -161,6 +164,14 @@ def _segments(p: Product) -> list[list[Dim]]:
         segment(run.extent, 0, full, *extents[1:]),
         segment(p.c.tail, full * loops[0].a, 1, *extents[1:]),
     ]
+
+
+def _cut(terms: int, step: Dim) -> list[list[Dim]]:
+    """One long run as a loop of runs, so that they may be taken some at a time, and the rest."""
+    count, rest = divmod(terms, LONGEST)
+    whole: list[Dim] = [LONGEST, step, LONGEST, count, 1, 1, step * LONGEST, 0, 0, 0]
+    last: list[Dim] = [rest, step, rest, 1, 1, 1, 0, 0, 0, step * LONGEST * count]
+    return [whole, last] if rest else [whole]
 
 
 def _finish(p: Product, names: Writer) -> list[str]:

@@ -153,6 +153,8 @@ def grouped(
     shape = (x.shape[0], group * filters, *spatial)
     if group == 1:
         return k.compute(shape, lambda n, m, *o: biased(n, lift(0), m, o), x.dtype)
+    if filters == 1:
+        return k.compute(shape, lambda n, g, *o: biased(n, g, lift(0), o), x.dtype)
     out = k.tensor(shape, x.dtype)
     split = out.reshaped((x.shape[0], group, filters, *spatial))
     k.compute(split.shape, lambda n, g, m, *o: biased(n, g, m, o), into=split)

@@ -10,7 +10,7 @@ not put under a selection that would move its bits (numerics contract, NaN).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sardonyx.dims import Dim, product
@@ -19,6 +19,7 @@ from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Load, is_move, w
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
+from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
 
 CHEAP = 4  # arithmetic operations that may be done again at each reader
@@ -88,7 +89,7 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     """The consumer with the producer's last Compute in place of its loads of `name`."""
     last = producer.kernel.body[-1]
     target = producer.kernel.outputs[0]
-    if not isinstance(last, Compute) or last.buffer is not target:
+    if not isinstance(last, Compute) or (last.buffer is not target and not is_split(last.buffer)):
         return None
     if any(not isinstance(s, Compute) for s in (*producer.kernel.body, *consumer.kernel.body)):
         return None
@@ -98,7 +99,20 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return None
     if _has_fold(last.expr) and len(uses) != 1:
         return None
-    return _merge(producer, last, consumer, {b for b in buffers if b is not None})
+    replaced = {b for b in buffers if b is not None}
+    if last.buffer is target:
+        return _merge(producer, last, consumer, replaced)
+    split = _split(uses, last, consumer)
+    return None if split is None else _merge(producer, last, split, replaced)
+
+
+def _split(uses: Sequence[_Use], last: Compute, consumer: Launch) -> Launch | None:
+    """The consumer of a producer that writes groups of channels, over such groups as well."""
+    exact = all(x.index == u.compute.axes for u in uses for x in u.loads)
+    s = split_like(uses[0].compute, last.buffer)
+    if len(consumer.kernel.body) != 1 or not exact or s is None:
+        return None
+    return replace(consumer, kernel=replace(consumer.kernel, body=(s,), views=()))
 
 
 def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
@@ -174,7 +188,9 @@ def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buff
         if e.buffer in replaced:
             key = tuple(affine(i) for i in e.index)
             if key not in made or None in key:
-                axes = dict(zip(last.axes, e.index, strict=True))
+                index = e.index if last.buffer.base is None else split_index(e.index, last.buffer)
+                assert index is not None
+                axes = dict(zip(last.axes, index, strict=True))
                 made[key] = rewrite(last.expr, axes, load)
             return made[key]
         target = _renamed(e.buffer, same)

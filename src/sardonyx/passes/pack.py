@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
-from sardonyx.kernel.contract import LANES, Contraction, contraction
+from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.contract import LANES, Contraction, contraction, flat
 from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, free_axes, walk, where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import canonical, rewrite
@@ -37,11 +38,11 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     body: list[Stmt] = []
     made: list[Buffer] = []
     for s in kernel.body:
-        found = _best(s, constant) if isinstance(s, Compute) else None
-        if found is None:
+        pair = _pair(s, constant, f"packed{len(made)}") if isinstance(s, Compute) else None
+        if pair is None:
             body.append(s)
             continue
-        copy, product = _pack(found, f"packed{len(made)}")
+        copy, product = pair
         made.append(copy.buffer)
         body += [copy, product]
     if not made:
@@ -49,6 +50,12 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     temporaries = (*kernel.temporaries, *made)
     slim: Kernel = replace(kernel, temporaries=temporaries, body=tuple(body))
     return replace(launch, kernel=slim)
+
+
+def _pair(s: Compute, constant: set[Buffer], name: str) -> tuple[Compute, Compute] | None:
+    """The Compute that packs an operand of s, and s with it packed; None where nothing pays."""
+    found = _best(s, constant)
+    return _lanes_last(s, constant, name) if found is None else _pack(found, name)
 
 
 def _best(s: Compute, constant: set[Buffer]) -> Contraction | None:
@@ -94,3 +101,26 @@ def _reading(c: Contraction, packed: Load) -> Compute:
     fold = Fold("dot", c.fold.axes, (c.a, packed), c.fold.when)
     given: dict[Fold, Expr] = {c.fold: fold}
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
+
+
+def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> tuple[Compute, Compute] | None:
+    """Weights that share the innermost axis with the other operand (depthwise convolutions) get it
+    as their own innermost axis."""
+    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    if len(folds) != 1 or folds[0].kind != "dot" or not s.axes:
+        return None
+    (fold,), lanes = folds, s.axes[-1]
+    for x in fold.terms:
+        if not isinstance(x, Load) or x.mode != "proven" or x.buffer.root not in constant:
+            continue
+        free, address = free_axes(x)[id(x)], flat(x)
+        if lanes not in free or address is None or coefficient(address, lanes) == 1:
+            continue
+        axes = (*(a for a in (*s.axes[:-1], *fold.axes) if a in free), lanes)
+        target = Buffer(name, x.dtype, tuple(a.extent for a in axes))
+        inner = tuple(Axis(f"i{i}", a.extent) for i, a in enumerate(axes))
+        copy = Compute(target, inner, rewrite(x, dict(zip(axes, inner, strict=True))))
+        terms = tuple(Load(target, axes) if y is x else y for y in fold.terms)
+        given: dict[Fold, Expr] = {fold: Fold("dot", fold.axes, terms, fold.when)}
+        return copy, Compute(s.buffer, s.axes, rewrite(s.expr, given))
+    return None

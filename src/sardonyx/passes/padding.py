@@ -1,0 +1,119 @@
+"""Padded inputs for convolutions: no load of the fold needs a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sardonyx.dims import Dim, at_least
+from sardonyx.kernel.affine import affine, bounds
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Load, walk
+from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.layout import convolution, name_of
+from sardonyx.passes.program import Launch, Program
+from sardonyx.types import TensorType
+
+
+def pad_inputs(program: Program) -> Program:
+    """Convolutions read a padded copy, so that no load of the fold needs a check."""
+    tensors = dict(program.tensors)
+    launches: list[Launch] = []
+    for launch in program.launches:
+        launches.extend(_padded(launch, tensors))
+    return replace(program, tensors=tensors, launches=tuple(launches))
+
+
+def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
+    fold = convolution(launch)
+    for x in () if fold is None else fold.terms:
+        name = name_of(launch, x)
+        if fold is None or name is None or not isinstance(x, Load) or not _fills_zeros(x):
+            continue
+        frame = _frame(x, fold.when)
+        if frame is None or _loads(launch, x.buffer) != [x]:
+            continue
+        before, shape = frame
+        if any(before) or shape != x.buffer.shape:
+            padded = f"{name}.padded.{launch.writes[0]}"
+            tensors[padded] = TensorType(x.buffer.dtype, shape)
+            yield _pad(name, padded, x.buffer, before, shape)
+            launch = _reading(launch, x, Buffer("xp", x.buffer.dtype, shape), before, padded)
+        else:
+            launch = _reading(launch, x, x.buffer, before, name)
+    yield launch
+
+
+def _fills_zeros(x: Load) -> bool:
+    return x.mode == "guard" and isinstance(x.default, Const) and x.default.value == 0
+
+
+def _loads(launch: Launch, buffer: Buffer) -> list[Expr]:
+    every = (s.expr for s in launch.kernel.body if isinstance(s, Compute))
+    return [e for e in walk(*every) if isinstance(e, Load) and e.buffer.root is buffer]
+
+
+def _frame(x: Load, when: Expr | None) -> tuple[list[int], tuple[Dim, ...]] | None:
+    """How much to pad before each dimension, and the padded shape, so that x is in bounds where
+    `when` holds."""
+    before, shape = [], []
+    for index, size in zip(x.index, x.buffer.shape, strict=True):
+        form = affine(index)
+        low, high = (None, None) if form is None else _bounds(form, when)
+        if low is None or high is None:
+            return None
+        if at_least(low, 0) and at_least(size - 1 - high, 0):
+            before.append(0)
+            shape.append(size)
+        elif isinstance(low, int):
+            before.append(max(0, -low))
+            shape.append(high + 1 + max(0, -low))
+        else:
+            return None
+    return before, tuple(shape)
+
+
+def _bounds(form: Dim, when: Expr | None) -> tuple[Dim | None, Dim | None]:
+    """The bounds of an index; `when` may be of the form part < limit, with a part of the index."""
+    if isinstance(when, Alu) and when.op == "lt":
+        part, limit = affine(when.args[0]), affine(when.args[1])
+        if part is not None and limit is not None and _has_part(form, part):
+            low, high = bounds(form - part)
+            return low, None if high is None else high + limit - 1
+    return bounds(form)
+
+
+def _has_part(form: Dim, part: Dim) -> bool:
+    if isinstance(form, int) or isinstance(part, int):
+        return False
+    return part.terms <= form.terms
+
+
+def _pad(name: str, padded: str, b: Buffer, before: list[int], shape: tuple[Dim, ...]) -> Launch:
+    k = Builder(0)
+    source = Tensor(Buffer("x", b.dtype, b.shape))
+    out = k.compute(
+        shape, lambda *i: source.guard([j - p for j, p in zip(i, before, strict=True)], 0.0)
+    )
+    return Launch(k.kernel("pad", (source,), (out,)), (name,), (padded,), ())
+
+
+def _reading(launch: Launch, x: Load, target: Buffer, before: list[int], name: str) -> Launch:
+    """The launch with the guarded load x replaced by a proven one of `target`."""
+
+    def load(e: Load) -> Expr | None:
+        if e.buffer is not x.buffer:
+            return None
+        index = tuple(i + p for i, p in zip(e.index, before, strict=True))
+        return Load(target, index)
+
+    body = tuple(
+        Compute(s.buffer, s.axes, rewrite(s.expr, {}, load)) if isinstance(s, Compute) else s
+        for s in launch.kernel.body
+    )
+    at = launch.kernel.inputs.index(x.buffer)
+    inputs = tuple(target if i == at else b for i, b in enumerate(launch.kernel.inputs))
+    reads = tuple(name if i == at else n for i, n in enumerate(launch.reads))
+    kernel: Kernel = replace(launch.kernel, inputs=inputs, body=body)
+    return replace(launch, kernel=kernel, reads=reads)
