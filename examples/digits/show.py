@@ -1,4 +1,4 @@
-"""Shows digits.onnx at work on the 360 test images: accuracy, onnxruntime's predictions, engines.
+"""Shows the models at work on the 360 test images: accuracy, onnxruntime's predictions, engines.
 
     pip install ".[test]"
     python examples/digits/show.py
@@ -21,9 +21,9 @@ from sardonyx.resolve import resolve
 HERE = Path(__file__).parent
 
 
-def scores_of(kind: Kind, images: np.ndarray) -> np.ndarray:
+def scores_of(model: Path, kind: Kind, images: np.ndarray) -> np.ndarray:
     """What an engine computes; prints its time and N."""
-    engine = make_engine(resolve(HERE / "digits.onnx"), kind)
+    engine = make_engine(resolve(model), kind)
     engine.run({"image": images[:1]})
     start = time.perf_counter()
     scores = engine.run({"image": images})["scores"]
@@ -33,22 +33,23 @@ def scores_of(kind: Kind, images: np.ndarray) -> np.ndarray:
     return scores
 
 
-def main() -> int:
-    """Prints the comparison; 0 if all agree."""
+def show(model: Path) -> bool:
+    """Prints how a model does; whether all agree."""
     test = np.load(HERE / "test.npz")
     images, labels = test["images"].astype(np.float32), test["labels"]
-    machine, native = scores_of("machine", images), scores_of("native", images)
-    session = onnxruntime.InferenceSession(HERE / "digits.onnx")
-    theirs = session.run(None, {"image": images})[0]
+    print(model.name)
+    machine, native = (scores_of(model, kind, images) for kind in ("machine", "native"))
+    theirs = onnxruntime.InferenceSession(model).run(None, {"image": images})[0]
     predicted = native.argmax(1)
     right, same = (predicted == labels).sum(), (predicted == theirs.argmax(1)).sum()
     equal = machine.tobytes() == native.tobytes()
     print(f"accuracy {right / len(labels):.4f} ({right} of {len(labels)} test images)")
     print(f"onnxruntime predicts the same class for {same} of {len(labels)} images")
     print(f"largest difference from onnxruntime's scores: {np.abs(native - theirs).max():.2g}")
-    print(f"machine and native give {'the same' if equal else 'OTHER'} bytes")
-    return 0 if equal and same == len(labels) else 1
+    print(f"machine and native give {'the same' if equal else 'OTHER'} bytes\n")
+    return equal and same == len(labels)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    shown = [show(model) for model in sorted(HERE.glob("*.onnx"))]
+    sys.exit(0 if all(shown) else 1)
