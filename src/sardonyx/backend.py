@@ -18,7 +18,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 from sardonyx.engines import Kind, make_engine
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
-from sardonyx.model import Source
+from sardonyx.model import Limits, Source
 from sardonyx.resolve import graph_from_nodes, resolve
 from sardonyx.types import Array, TensorType, by_numpy
 
@@ -29,6 +29,11 @@ class SardonyxRep(BackendRep):
     def __init__(self, graph: Graph, engine: Kind = "auto") -> None:
         self.graph = graph
         self._engine = make_engine(graph, engine)
+
+    @property
+    def engine(self) -> str:
+        """The engine that runs it: "machine" or "native"."""
+        return self._engine.name
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, also under their names, for arrays in the order of the model's inputs, a
@@ -48,11 +53,17 @@ class SardonyxBackend(Backend):
 
     @classmethod
     def prepare(
-        cls, model: Source, device: str = "CPU", *, engine: Kind = "auto", **kwargs: Any
+        cls,
+        model: Source,
+        device: str = "CPU",
+        *,
+        engine: Kind = "auto",
+        limits: Limits | None = None,
+        **kwargs: Any,
     ) -> SardonyxRep:
         """The model made ready to run. Raises ModelError where it cannot be used."""
         _check_device(device)
-        return SardonyxRep(resolve(model), engine)
+        return SardonyxRep(resolve(model, limits), engine)
 
     @classmethod
     def run_model(
@@ -74,8 +85,10 @@ class SardonyxBackend(Backend):
         _check_device(device)
         opset = kwargs.pop("opset_version", None)
         names = list(dict.fromkeys(filter(None, node.input)))
+        if not isinstance(inputs, Mapping) and len(inputs) != len(names):
+            raise FeedError(f"{len(inputs)} inputs are given; the node has {', '.join(names)}")
         given = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
-        feeds = {name: np.asarray(value) for name, value in given.items()}
+        feeds = {name: _array(name, value) for name, value in given.items()}
         opsets = None if opset is None else {node.domain: opset}
         types = {name: _type_of(name, value) for name, value in feeds.items()}
         graph = graph_from_nodes([node], types=types, opsets=opsets)
@@ -105,13 +118,20 @@ def _type_of(name: str, value: Array) -> TensorType:
 def _named(graph: Graph, inputs: Any) -> dict[str, Array]:
     """The feeds by name."""
     if isinstance(inputs, Mapping):
-        return {name: np.asarray(value) for name, value in inputs.items()}
+        return {name: _array(name, value) for name, value in inputs.items()}
     if isinstance(inputs, np.ndarray):
         inputs = [inputs]
     names = (*graph.inputs, *graph.overridable)
     if not len(graph.inputs) <= len(inputs) <= len(names):
         raise FeedError(f"{len(inputs)} inputs are given; the model has {', '.join(names)}")
-    return {name: np.asarray(x) for name, x in zip(names, inputs, strict=False)}
+    return {name: _array(name, x) for name, x in zip(names, inputs, strict=False)}
+
+
+def _array(name: str, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise FeedError(f"'{name}' is fed with what is no array: {error}") from error
 
 
 is_compatible = SardonyxBackend.is_compatible
