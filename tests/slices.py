@@ -3,7 +3,7 @@ and single operations at the values where arithmetic goes wrong first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -59,6 +59,23 @@ class Net:
         return graph_from_nodes(
             self.nodes, self.weights, inputs=list(self.feeds), outputs=self.outputs, types=types
         )
+
+
+def merged(nets: Mapping[str, Net]) -> Net:
+    """Several graphs as one; the names of each begin with its key and a dot."""
+    out = Net()
+    for key, net in nets.items():
+        for node in net.nodes:
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            copy.input[:] = [f"{key}.{n}" if n else "" for n in node.input]
+            copy.output[:] = [f"{key}.{n}" for n in node.output]
+            copy.name = f"{key}.{node.name}"
+            out.nodes.append(copy)
+        out.weights |= {f"{key}.{n}": v for n, v in net.weights.items()}
+        out.feeds |= {f"{key}.{n}": v for n, v in net.feeds.items()}
+        out.outputs += [f"{key}.{n}" for n in net.outputs]
+    return out
 
 
 def _dtype(value: Array) -> DType:
