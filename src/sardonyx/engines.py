@@ -95,7 +95,7 @@ def choose(kind: Kind = "auto") -> Literal["machine", "native"]:
 
 
 def engine_kind(text: str, where: str) -> Kind:
-    """`text` as the name of an engine; SardonyxError, naming `where` it was given, if it is none."""
+    """The engine that `text` names; SardonyxError, naming `where` it was given, if it is none."""
     if text not in get_args(Kind):
         raise SardonyxError(f"{where} is '{text}'; it can be {', '.join(get_args(Kind))}")
     return cast(Kind, text)

@@ -84,8 +84,8 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
 
 
 def _infer(data: bytes) -> bytes:
-    """The inferred model. ONNX's propagation of values takes x[:, None] + y of vectors x and y for a
-    sum of vectors of unequal length: what it refuses is tried without."""
+    """The inferred model. ONNX's propagation of values takes x[:, None] + y of vectors x and y for
+    a sum of vectors of unequal length: what it refuses is tried without."""
     for values in (True, False):
         try:
             return serialized(onnx.shape_inference.infer_shapes(data, True, True, values))
