@@ -8,6 +8,7 @@ made from that name: (dtype, shape) are numbers of usual size, arrays are taken 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ Case = tuple[str, Net]  # a name, and a graph with what it is fed
 F = t.float32
 
 
+@cache
 def every() -> dict[str, Net]:
     """name -> the graph, what it is fed, and its outputs."""
     found: dict[str, Net] = {}
