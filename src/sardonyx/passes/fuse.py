@@ -108,11 +108,19 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
 
 def _split(uses: Sequence[_Use], last: Compute, consumer: Launch) -> Launch | None:
     """The consumer of a producer that writes groups of channels, over such groups as well."""
-    exact = all(x.index == u.compute.axes for u in uses for x in u.loads)
+    exact = all(_is_own(x, u.compute) for u in uses for x in u.loads)
     s = split_like(uses[0].compute, last.buffer)
     if len(consumer.kernel.body) != 1 or not exact or s is None:
         return None
     return replace(consumer, kernel=replace(consumer.kernel, body=(s,), views=()))
+
+
+def _is_own(load: Load, s: Compute) -> bool:
+    """Whether the load is of the element that s computes."""
+    return len(load.index) == len(s.axes) and all(
+        i is a or (a.extent == 1 and affine(i) == 0)
+        for i, a in zip(load.index, s.axes, strict=True)
+    )
 
 
 def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
