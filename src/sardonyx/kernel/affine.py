@@ -6,19 +6,32 @@ A form is a Dim whose atoms are the symbols of dims.py and kernel axes. An axis 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, Sym, at_least, atom, floordiv, substitute
 from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Size, alu, lift, walk
 
 
+@lru_cache(maxsize=4096)
 def affine(e: Expr) -> Dim | None:
     """e as a form, or None where it is not one (a product of axes counts as one)."""
     forms: dict[int, Dim | None] = {}
     for node in walk(e):
         forms[id(node)] = _form(node, forms)
     return forms[id(e)]
+
+
+def position(index: Sequence[Expr], shape: Sequence[Dim]) -> Dim | None:
+    """The row-major position of an element, as a form."""
+    total: Dim = 0
+    for i, size in zip(index, shape, strict=True):
+        form = affine(i)
+        if form is None:
+            return None
+        total = total * size + form
+    return total
 
 
 def _form(e: Expr, known: Mapping[int, Dim | None]) -> Dim | None:
@@ -96,8 +109,9 @@ def bounds(form: Dim) -> tuple[Dim | None, Dim | None]:
     return low, high
 
 
+@lru_cache(maxsize=4096)
 def expression(form: Dim) -> Expr:
-    """A form as an index expression."""
+    """A form as an index expression; equal forms are one node."""
     if isinstance(form, int):
         return lift(form)
     total: Expr | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
-from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 
@@ -130,13 +130,7 @@ def _split(
 
 def flat(load: Load) -> Dim | None:
     """The row-major address of a load, in elements, as an affine form."""
-    total: Dim = 0
-    for index, size in zip(load.index, load.buffer.shape, strict=True):
-        form = affine(index)
-        if form is None:
-            return None
-        total = total * size + form
-    return total
+    return position(load.index, load.buffer.shape)
 
 
 def _origin(address: Dim, axes: Sequence[Axis]) -> Dim:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias, Union
 
 import numpy as np
@@ -221,18 +222,22 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 def walk(*roots: Expr) -> Iterator[Expr]:
     """Every node reachable from roots once, operands before their users."""
-    done: set[int] = set()
-    stack = [(r, False) for r in reversed(roots)]
+    return iter(_order(roots))
+
+
+@lru_cache(maxsize=1024)  # passes and printers ask for the same few again and again
+def _order(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    order: dict[Expr, None] = {}
+    stack = list(reversed(roots))
     while stack:
-        e, ready = stack.pop()
-        if id(e) in done:
-            continue
-        if ready:
-            done.add(id(e))
-            yield e
+        e = stack[-1]
+        missing = [] if e in order else [c for c in children(e) if c not in order]
+        if missing:
+            stack.extend(reversed(missing))
         else:
-            stack.append((e, True))
-            stack.extend((c, False) for c in reversed(children(e)))
+            order[e] = None
+            stack.pop()
+    return tuple(order)
 
 
 def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
@@ -253,6 +258,8 @@ def is_move(e: Expr) -> bool:
             return e.default is None or is_move(e.default)
         case Where():
             return is_move(e.a) and is_move(e.b)
+        case Alu("bits", (x,), _):
+            return is_move(x)
         case Const():
             return True
     return False

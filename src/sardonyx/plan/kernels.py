@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from sardonyx.dims import Dim, atom, product
+from sardonyx.dims import Dim, product, substitute
 from sardonyx.errors import InternalError, Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, reads
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, Size, walk
+from sardonyx.kernel.affine import position
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.plan.timeline import Step, Timeline
 from sardonyx.types import TensorType
@@ -113,26 +114,7 @@ def in_place(kernel: Kernel) -> frozenset[tuple[int, int]]:
 def linear(index: Sequence[Expr], shape: Sequence[Dim]) -> Dim | None:
     """The row-major position of an element as a polynomial in axes and dims; None if it is not
     one. An axis of extent 1 is 0."""
-    position: Dim = 0
-    for i, extent in zip(index, shape, strict=True):
-        value = _polynomial(i)
-        if value is None:
-            return None
-        position = position * extent + value
-    return position
-
-
-def _polynomial(e: Expr) -> Dim | None:
-    match e:
-        case Axis():
-            return 0 if e.extent == 1 else atom(e)
-        case Const():
-            return int(e.value)
-        case Size():
-            return e.dim
-        case Alu("add" | "sub" | "mul", (x, y), _):
-            a, b = _polynomial(x), _polynomial(y)
-            if a is None or b is None:
-                return None
-            return a + b if e.op == "add" else a - b if e.op == "sub" else a * b
-    return None
+    form = position(index, shape)
+    if form is None:
+        return None
+    return substitute(form, lambda a: 0 if isinstance(a, Axis) and a.extent == 1 else None)
