@@ -337,7 +337,10 @@ def test_sparse_initializers_are_dense_in_the_graph() -> None:
 
 def test_a_column_and_a_row_broadcast_whatever_onnx_takes_their_values_for() -> None:
     one = "<int64[1] one = {1}>"
-    proto = model("u = Unsqueeze(x, one) y = Add(u, z)", sign=f"(float[5] x, float[3] z) => (float[5, 3] y) {one}")
+    proto = model(
+        "u = Unsqueeze(x, one) y = Add(u, z)",
+        sign=f"(float[5] x, float[3] z) => (float[5, 3] y) {one}",
+    )
     assert types(resolve(proto))["y"] == "float32[5, 3]"
 
 
