@@ -207,7 +207,7 @@ def _expected(graph: Graph, feeds: Feeds) -> Any:
 
 
 def _choices(arrays: Sequence[Array]) -> Iterator[set[int]]:
-    """Which sizes become symbolic: all, those of the first input alone, each of its leading ones."""
+    """Which sizes become symbolic: all, those of the first input alone, its leading one."""
     every = {n for x in arrays for n in x.shape if n > 1}
     first = {n for n in arrays[0].shape if n > 1} if arrays else set()
     others = {n for x in arrays[1:] for n in x.shape}

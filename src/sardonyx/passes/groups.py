@@ -65,8 +65,10 @@ def join_shuffles(program: Program) -> Program:
 
 
 def _joined(first: Launch, swap: Launch, last: Launch) -> Launch | None:
+    if (0, 0) not in first.kernel.views or (0, 0) not in last.kernel.views:
+        return None
     source, target = first.kernel.inputs[0], last.kernel.outputs[0]
-    if (0, 0) not in first.kernel.views or (0, 0) not in last.kernel.views or source is None:
+    if source is None:
         return None
     grouped = first.kernel.outputs[0].shape
     if source.shape != target.shape:
