@@ -36,7 +36,7 @@ from sardonyx.plan import plan
 from sardonyx.types import Array
 
 STRICT = (*CONTRACT_FLAGS.split(), "-pedantic", "-Wall", "-Wextra", "-Werror")
-SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 

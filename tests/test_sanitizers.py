@@ -1,0 +1,208 @@
+"""The C of ONNX's own cases: no warning, nothing for the sanitizers to report, the machine's bytes.
+
+Many cases make one program: their graphs, lowered and scheduled one by one, stand side by side in
+it. Each input, output and M is an allocation of its exact size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backend_suite import Case, cases, listed
+from slices import PARTS, slice_of
+from targets import (
+    SANITIZED,
+    Target,
+    compiled,
+    differences,
+    lacking,
+    results,
+    run,
+    write,
+    write_program,
+)
+
+from sardonyx.emit.export import export
+from sardonyx.errors import SardonyxError
+from sardonyx.graph import Graph
+from sardonyx.infer import bind
+from sardonyx.machine import Machine
+from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.program import Launch, Program, lower
+from sardonyx.resolve import resolve
+from sardonyx.types import Array, TensorType
+
+GROUP = 60  # cases in a program
+SAMPLE = 17  # one case in so many is tried by default
+REPORT = (*SANITIZED, "-fsanitize=float-cast-overflow")
+GCC, CLANG = Target("gcc", ("gcc", "-O0", *REPORT)), Target("clang", ("clang", "-O0", *REPORT))
+FAST = Target("gcc-O3-native", ("gcc", "-O3", "-march=native"))
+EVERY = tuple(c.name for c in cases().values() if c.kind != "light")
+GROUPS = [EVERY[i : i + GROUP] for i in range(0, len(EVERY), GROUP)]
+
+Feeds = dict[str, Array]
+
+
+@cache
+def bound(name: str) -> tuple[Graph, Feeds] | None:
+    """A case as a graph of concrete shapes and its first inputs; None where it is refused."""
+    case = cases()[name]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph, feeds = resolved(case)
+        if feeds.keys() != set(graph.inputs):
+            return None  # sequences and optional values
+        types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in feeds.items()}
+        concrete = bind(graph, types, feeds)
+        lower(concrete, overridable=False)
+    except SardonyxError:
+        return None
+    return concrete, feeds
+
+
+def resolved(case: Case) -> tuple[Graph, Feeds]:
+    model = case.model()
+    graph = resolve(model)
+    inputs, _ = next(case.data(model))
+    names = (*graph.inputs, *graph.overridable)
+    given = {
+        n: np.asarray(x)
+        for n, x in zip(names, inputs, strict=False)
+        if isinstance(x, np.ndarray | np.generic) and n in graph.types
+    }
+    return graph, {n: x for n, x in given.items() if n in graph.inputs}
+
+
+def renamed(program: Program, prefix: str) -> Program:
+    """The program with a prefix before the names of its tensors."""
+
+    def new(name: str) -> str:
+        return f"{prefix}.{name}"
+
+    def launch(x: Launch) -> Launch:
+        reads = tuple(None if n is None else new(n) for n in x.reads)
+        return replace(x, reads=reads, writes=tuple(map(new, x.writes)))
+
+    return Program(
+        tuple(map(new, program.inputs)),
+        tuple(map(new, program.outputs)),
+        {new(n): t for n, t in program.tensors.items()},
+        {new(n): v for n, v in program.weights.items()},
+        tuple(map(launch, program.launches)),
+    )
+
+
+def joined(programs: Sequence[Program]) -> Program:
+    """Programs side by side."""
+    return Program(
+        tuple(n for p in programs for n in p.inputs),
+        tuple(n for p in programs for n in p.outputs),
+        {n: t for p in programs for n, t in p.tensors.items()},
+        {n: v for p in programs for n, v in p.weights.items()},
+        tuple(x for p in programs for x in p.launches),
+    )
+
+
+def made(names: Sequence[str], scheduled: bool) -> Iterator[tuple[Program, Feeds, Feeds]]:
+    """Each case that can be lowered: the program, what it is fed, what the machine gives."""
+    for name in names:
+        found = bound(name)
+        if found is None:
+            continue
+        graph, feeds = found
+        program = lower(graph, overridable=False)
+        program = optimise(program) if scheduled else fold_constants(program)
+        expected = Machine(graph).run(feeds)
+        yield (
+            renamed(program, name),
+            {f"{name}.{n}": v for n, v in feeds.items()},
+            {f"{name}.{n}": expected[n] for n in graph.outputs},
+        )
+
+
+def check(names: Sequence[str], folder: Path, targets: Sequence[Target], scheduled: bool) -> None:
+    """Asserts that the cases' C compiles without a warning, reports nothing, and is right."""
+    all_made = list(made(names, scheduled))
+    if not all_made:
+        return
+    program = joined([p for p, _, _ in all_made])
+    feeds = {n: v for _, given, _ in all_made for n, v in given.items()}
+    expected = {n: v for _, _, wanted in all_made for n, v in wanted.items()}
+    written = write_program(program, folder, scheduled=scheduled)
+    for target in targets:
+        if lacking(target):
+            pytest.skip(f"{target}: {lacking(target)}")
+        found = results(written, target, compiled(written, target), feeds)
+        assert not differences(found, expected)
+
+
+@pytest.mark.parametrize("target", [GCC, CLANG], ids=str)
+def test_a_sample_of_the_suite_is_clean(target: Target, tmp_path: Path) -> None:
+    check(EVERY[::SAMPLE], tmp_path, [target], scheduled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_the_suite_is_clean(number: int, tmp_path: Path) -> None:
+    check(GROUPS[number], tmp_path, [GCC, CLANG, FAST], scheduled=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(GROUPS)))
+def test_the_suite_in_plain_loops_is_clean(number: int, tmp_path: Path) -> None:
+    check(GROUPS[number], tmp_path, [GCC], scheduled=False)
+
+
+@pytest.mark.slow
+def test_what_is_refused_here_is_listed_as_missing() -> None:
+    refused = [name for name in EVERY if bound(name) is None]
+    assert set(refused) <= set(listed())
+
+
+def exported(folder: Path, parts: tuple[str, ...]) -> None:
+    """The folder that `sardonyx compile` writes, of a slice."""
+    graph, feeds = slice_of(parts)
+    written = write(graph, folder, prefix="slice")
+    expected = Machine(graph).run(feeds)
+    program = written.program
+    given = [feeds[n] for n in program.inputs]
+    export(program, written.source, folder, given, [expected[n] for n in program.outputs])
+
+
+@pytest.mark.parametrize("part", ["convolutional", "transformer"])
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [
+        ("gcc", "-O2 -Wall -Wextra -Werror -pedantic"),
+        ("clang", "-O2 -Wall -Wextra -Werror -pedantic"),
+        ("gcc", " ".join(("-O0", *REPORT))),
+    ],
+)
+def test_make_test_passes_in_an_exported_folder(
+    part: str, compiler: str, flags: str, tmp_path: Path
+) -> None:
+    if lacking(Target(compiler, (compiler,))):
+        pytest.skip(f"there is no {compiler}")
+    exported(tmp_path, (part,))
+    (tmp_path / "main.c").unlink()
+    said = run(
+        ["make", "-C", tmp_path, "test", f"CC={compiler}", f"CFLAGS={flags}", f"LDFLAGS={flags}"]
+    )
+    assert "equal to the recorded ones" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [p for p in PARTS if p not in ("convolutional", "transformer")])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_make_test_passes_under_sanitizers(part: str, compiler: str, tmp_path: Path) -> None:
+    test_make_test_passes_in_an_exported_folder(
+        part, compiler, " ".join(("-O0", *REPORT)), tmp_path
+    )
