@@ -1,0 +1,1 @@
+"""Sardonyx against onnxruntime and OpenVINO on one core: `python -m benchmarks`."""

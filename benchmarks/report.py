@@ -1,0 +1,60 @@
+"""The results as Markdown."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+
+def markdown(result: dict[str, Any]) -> str:
+    """Tables of times, and of what loading takes."""
+    where, peak = result["machine"], result["peak"]
+    lines = [
+        f"{where['date']}, {where['cpu']}, one core of it, {peak:.0f} GFLOP/s of float32 at its",
+        f"measured peak; at the start {where['load']}. Python {where['python']}, onnxruntime",
+        f"{where['onnxruntime']}, OpenVINO {where['openvino']}; one thread, float32, batch 1,",
+        "runs of the engines in turn. ms: least (median).",
+        "",
+        "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",
+        "|---|---|---|---|---|---|---|",
+        *(_times(name, found, peak) for name, found in result["models"].items()),
+        "",
+        "The ratios are of the least times, then of the medians; above 1 Sardonyx is faster.",
+        "`of peak` counts a multiply-add of the model's sums of products as two operations.",
+        "All outputs agree at rtol 1e-3 where nothing else is said.",
+        "",
+        "| model | compile s | cached load s: Sardonyx | onnxruntime | OpenVINO "
+        "| resident MB: Sardonyx | onnxruntime | OpenVINO |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_loads(name, found["load"]) for name, found in result["models"].items()),
+        "",
+        _imports(result["models"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _times(name: str, found: dict[str, Any], peak: float) -> str:
+    times = found["times"]
+    ours = times["sardonyx"]
+    cells = [f"{1e3 * min(x):.2f} ({1e3 * median(x):.2f})" for x in times.values()]
+    for other in ("onnxruntime", "openvino"):
+        least, middle = min(times[other]) / min(ours), median(times[other]) / median(ours)
+        agree = "" if found["close"][other] else " DIFFERS"
+        cells.append(f"{least:.2f} ({middle:.2f}){agree}")
+    share = 2e-9 * found["macs"] / min(ours) / peak
+    return f"| {name} | {' | '.join(cells)} | {100 * share:.0f} % |"
+
+
+def _loads(name: str, load: dict[str, dict[str, float]]) -> str:
+    cells = [f"{load['sardonyx']['compile_s']:.1f}"]
+    cells += [f"{x['load_s']:.2f}" for x in load.values()]
+    cells += [f"{x['resident'] / 1e6:.0f}" for x in load.values()]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _imports(models: dict[str, Any]) -> str:
+    parts = []
+    for engine in ("sardonyx", "onnxruntime", "openvino"):
+        least = min(found["load"][engine]["import_s"] for found in models.values())
+        parts.append(f"{engine} {least:.2f} s")
+    return f"Importing: {', '.join(parts)}."
