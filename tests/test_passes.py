@@ -1,0 +1,202 @@
+"""Passes keep the bits of every output, and kernels stay legal: by the interpreter alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slices import Net
+
+from sardonyx.kernel.expr import walk
+from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.verify import verify as verify_kernel
+from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.fuse import fuse
+from sardonyx.passes.pipeline import STEPS
+from sardonyx.passes.program import Program, lower, verify
+from sardonyx.types import Array
+
+UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "Identity", "Sqrt", "Softmax")
+BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")
+PAYLOADS = np.array([0x7FC00000, 0xFFC00001, 0x7FA5A5A5, 0xFF812345], np.uint32).view(np.float32)
+ODD = np.concatenate([PAYLOADS, np.float32([np.inf, -np.inf, 0.0, -0.0, 1e-40])])
+
+
+def outputs(program: Program, feeds: Mapping[str, Array]) -> list[bytes]:
+    """The bytes of the program's outputs, launch by launch."""
+    env = {**program.weights, **feeds}
+    for launch in program.launches:
+        reads = [None if n is None else env[n] for n in launch.reads]
+        env.update(zip(launch.writes, evaluate(launch.kernel, reads), strict=True))
+    return [env[n].tobytes() for n in program.outputs]
+
+
+def check(net: Net) -> Program:
+    """Asserts of each pass in turn that it keeps the bits; the program after all of them."""
+    program = lower(net.graph())
+    expected = outputs(program, net.feeds)
+    for step in (fold_constants, *STEPS, fold_constants):
+        program = step(program)
+        verify(program)
+        for launch in program.launches:
+            verify_kernel(launch.kernel)
+        assert outputs(program, net.feeds) == expected, getattr(step, "__name__", step)
+    return program
+
+
+def values(seed: int, *shape: int) -> Array:
+    """Numbers of many sizes, and what arithmetic treats apart: NaNs with payloads among them."""
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(shape) * np.exp2(rng.integers(-6, 7, shape))).astype(np.float32)
+    odd = rng.random(shape) < 0.1
+    x.view(np.uint32)[odd] = rng.choice(ODD.view(np.uint32), int(odd.sum()))
+    return x
+
+
+def step(net: Net, data: st.DataObject, x: str, shape: list[int], seed: int) -> tuple[str, Any]:
+    """One more operation on x, and the shape of what it gives."""
+    kind = data.draw(st.sampled_from(["unary", "binary", "where", "transpose", "reshape", "slice",
+                                      "pad", "concat", "matmul", "norm", "reduce"]))  # fmt: skip
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    match kind:
+        case "binary":
+            other = net.feed(f"x{len(net.feeds)}", values(seed, *shape))
+            return net.op(data.draw(st.sampled_from(BINARY)), x, other), shape
+        case "where":
+            other = net.feed(f"x{len(net.feeds)}", values(seed, *shape))
+            return net.op("Where", net.op("IsNaN", other), x, other), shape
+        case "transpose":
+            order = data.draw(st.permutations(range(len(shape))))
+            return net.op("Transpose", x, perm=order), [shape[i] for i in order]
+        case "reshape":
+            return net.op("Reshape", x, np.array([shape[0], -1])), [shape[0], _count(shape[1:])]
+        case "slice":
+            ends = np.array([shape[axis]]), np.array([axis]), np.array([-1])
+            return net.op("Slice", x, np.array([-1]), np.array([-9999]), *ends[1:]), shape
+        case "pad":
+            pads = np.zeros(2 * len(shape), np.int64)
+            pads[axis], grown = 2, list(shape)
+            grown[axis] += 2
+            return net.op("Pad", x, pads, PAYLOADS[1:2].reshape(())), grown
+        case "concat":
+            grown = list(shape)
+            grown[axis] *= 2
+            return net.op("Concat", x, net.op("Neg", x), axis=axis), grown
+        case "matmul":
+            n = data.draw(st.sampled_from([3, 16, 19]))
+            return net.op("MatMul", x, values(seed, shape[-1], n)), [*shape[:-1], n]
+        case "norm":
+            scale = values(seed, shape[-1])
+            return net.op("LayerNormalization", x, scale, scale), shape
+        case "reduce":
+            return net.op("ReduceSum", x, np.array([axis])), [
+                1 if i == axis else n for i, n in enumerate(shape)
+            ]
+    return net.op(data.draw(st.sampled_from(UNARY)), x), shape
+
+
+def _count(shape: list[int]) -> int:
+    return int(np.prod(shape))
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.data())
+def test_random_chains_keep_their_bits(data: st.DataObject) -> None:
+    net, seed = Net(), data.draw(st.integers(0, 1 << 16))
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 16]), min_size=2, max_size=3))
+    x = net.feed("x0", values(seed, *shape))
+    for i in range(data.draw(st.integers(1, 6))):
+        x, shape = step(net, data, x, shape, seed + i)
+        if data.draw(st.booleans()):
+            net.give(x)
+    net.give(x)
+    check(net)
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(st.data())
+def test_random_convolutional_networks_keep_their_bits(data: st.DataObject) -> None:
+    net, seed, channels = (
+        Net(),
+        data.draw(st.integers(0, 1 << 16)),
+        st.sampled_from([3, 16, 17, 32]),
+    )
+    c, x = data.draw(channels), "x"
+    net.feed(x, values(seed, 1, c, 5, 6))
+    for i in range(data.draw(st.integers(1, 3))):
+        out, before = data.draw(channels), (x, c)
+        x = net.op("Conv", x, values(seed + i, out, c, 3, 3), values(seed, out), pads=[1] * 4)
+        c = out
+        if data.draw(st.booleans()):
+            some = [values(seed + j, c) for j in range(4)]
+            x = net.op("Relu", net.op("BatchNormalization", x, *some))
+        if data.draw(st.booleans()):
+            x = net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4, strides=[1, 1])
+        if before[1] == c:
+            x = net.op("Add", x, before[0])
+        elif data.draw(st.booleans()):
+            x, c = net.op("Concat", x, before[0], axis=1), c + before[1]
+    net.give(x)
+    check(net)
+
+
+def not_canonical(net: Net) -> tuple[str, str]:
+    """inf - inf, which the interpreter's host gives a sign, and a condition that holds by turns."""
+    x = net.feed("x", np.full(4, np.inf, np.float32))
+    y = net.feed("y", np.full(4, np.inf, np.float32))
+    return net.op("Sub", x, y), net.feed("c", np.arange(4) % 2 == 0)
+
+
+def test_arithmetic_is_not_put_under_a_selection_of_bits() -> None:
+    """Else Where would no longer move bits, and the payloads of its other NaNs would be lost."""
+    net = Net()
+    nan, c = not_canonical(net)
+    net.give(net.op("Where", c, nan, net.feed("z", PAYLOADS)))
+    assert len(check(net).launches) == 2
+
+
+def test_arithmetic_goes_into_a_permutation_of_it() -> None:
+    """A bare load moves no bits once it is arithmetic: its NaNs are canonical where it stores."""
+    net = Net()
+    nan, _ = not_canonical(net)
+    net.give(net.op("Slice", nan, np.array([-1]), np.array([-9]), np.array([0]), np.array([-1])))
+    assert len(check(net).launches) == 1
+
+
+@pytest.mark.parametrize("op", ["Relu", "Exp", "Sign", "IsNaN", "Atan", "Round"])
+def test_nans_inside_a_fused_kernel_do_not_show(op: str) -> None:
+    net = Net()
+    nan, _ = not_canonical(net)
+    net.give(net.op(op, nan))
+    assert len(check(net).launches) == 1
+
+
+def test_constants_are_computed_once() -> None:
+    net = Net()
+    x = net.feed("x", values(1, 3))
+    net.give(net.op("Add", x, net.op("Exp", values(2, 3))))
+    assert len(check(net).launches) == 1
+
+
+def test_fusion_shares_what_it_merges() -> None:
+    """A diamond: the producer is evaluated once per element, not once per path."""
+    net = Net()
+    e = net.op("Exp", net.feed("x", values(1, 8)))
+    net.give(net.op("Mul", e, e))
+    program = fuse(lower(net.graph()))
+    (launch,) = program.launches
+    nodes = list(walk(*(e for s in statements(launch.kernel.body) for e in expressions(s))))
+    exps = fuse(lower(_alone().graph())).launches[0]
+    alone = list(walk(*(e for s in statements(exps.kernel.body) for e in expressions(s))))
+    assert len(nodes) <= len(alone) + 2
+
+
+def _alone() -> Net:
+    net = Net()
+    net.give(net.op("Exp", net.feed("x", values(1, 8))))
+    return net
