@@ -49,6 +49,8 @@ def attributes(node: onnx.NodeProto) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, bytes):
             return value.decode()
+        if isinstance(value, list):
+            return [plain(v) for v in value]
         if isinstance(value, onnx.TensorProto):
             return onnx.numpy_helper.to_array(value)
         return value

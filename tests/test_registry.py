@@ -31,8 +31,14 @@ def stated(op: Operator) -> dict[str, Any]:
             found[name] = Parameter.empty
         else:
             value = onnx.helper.get_attribute_value(default) if default.type else None
-            found[name] = value.decode() if isinstance(value, bytes) else value
+            found[name] = _text(value)
     return found
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_text(v) for v in value]
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def ours(op: Operator) -> dict[str, Any]:

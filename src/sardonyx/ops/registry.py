@@ -28,9 +28,10 @@ Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 FAMILIES = (
-    "activation", "cast", "constant", "conv", "einsum", "elementwise", "gather", "matmul",
-    "movement", "norm", "pad", "pool", "pool_lp", "reduce", "reshape", "resize", "sample",
-    "scatter", "shape", "softmax",
+    "activation", "bitcast", "cast", "col2im", "compress", "constant", "conv", "cumulative",
+    "einsum", "elementwise", "gather", "linalg", "matmul", "movement", "norm", "pad", "pool",
+    "pool_lp", "qlinear", "quantize", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
+    "scatter", "shape", "softmax", "spectrum", "training",
 )  # fmt: skip
 
 

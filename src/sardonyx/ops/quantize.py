@@ -1,0 +1,132 @@
+"""QuantizeLinear and DequantizeLinear: per tensor, per axis, and blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sardonyx import types as t
+from sardonyx.errors import InvalidModel, UnsupportedModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift
+from sardonyx.ops.common import need_dtype, normalize_axis
+from sardonyx.ops.registry import operator
+from sardonyx.ops.sizes import agree, ceil_div
+from sardonyx.types import DType
+
+Place: TypeAlias = Callable[[tuple[Axis, ...]], tuple[Expr, ...]]
+
+
+@operator("QuantizeLinear", 10)
+def quantize_linear_10(
+    k: Builder, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None
+) -> Tensor:
+    return quantize_linear(k, x, y_scale, y_zero_point)
+
+
+@operator("QuantizeLinear", 13)
+def quantize_linear_13(
+    k: Builder, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1
+) -> Tensor:
+    return quantize_linear(k, x, y_scale, y_zero_point, axis=axis)
+
+
+@operator("QuantizeLinear", 19)
+@operator("QuantizeLinear", 21)
+@operator("QuantizeLinear", 23, 24, 25, 28)
+def quantize_linear(
+    k: Builder,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Tensor:
+    """saturate(round(x / y_scale) + y_zero_point), rounding to nearest even; NaN gives 0.
+
+    The quotient is one division in float32, rounded to `precision` where that is a 16-bit float.
+    """
+    dtype = need_dtype(output_dtype) if output_dtype else t.uint8
+    if y_zero_point is not None:
+        dtype = y_zero_point.dtype
+    if not dtype.is_integer:
+        raise UnsupportedModel(f"QuantizeLinear to {dtype} is not supported")
+    narrow = need_dtype(precision) if precision else t.float32
+    scale = _parameter(x, y_scale, axis, block_size)
+    zero = None if y_zero_point is None else _parameter(x, y_zero_point, axis, block_size)
+
+    def element(*i: Axis) -> Expr:
+        quotient = cast(cast(x[i], t.float32) / cast(y_scale[scale(i)], t.float32), narrow)
+        shift = None if y_zero_point is None or zero is None else y_zero_point[zero(i)]
+        return quantized(cast(quotient, t.float32), shift, dtype)
+
+    return k.compute(x.shape, element, dtype)
+
+
+def quantized(value: Expr, zero_point: Expr | None, dtype: DType) -> Expr:
+    """saturate(round(value) + zero_point) of a float32."""
+    whole = alu("rint", value)
+    return cast(whole if zero_point is None else whole + cast(zero_point, t.float32), dtype)
+
+
+@operator("DequantizeLinear", 10)
+def dequantize_linear_10(
+    k: Builder, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None
+) -> Tensor:
+    return dequantize_linear(k, x, x_scale, x_zero_point)
+
+
+@operator("DequantizeLinear", 13, 19)
+def dequantize_linear_13(
+    k: Builder, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None, *, axis: int = 1
+) -> Tensor:
+    return dequantize_linear(k, x, x_scale, x_zero_point, axis=axis)
+
+
+@operator("DequantizeLinear", 21)
+@operator("DequantizeLinear", 23, 24, 25, 28)
+def dequantize_linear(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Tensor:
+    """(x - x_zero_point) * x_scale: an exact difference, rounded to float32, one product."""
+    dtype = need_dtype(output_dtype) if output_dtype else x_scale.dtype
+    wide = t.int64 if x.dtype.bits > 16 else t.int32
+    scale = _parameter(x, x_scale, axis, block_size)
+    zero = None if x_zero_point is None else _parameter(x, x_zero_point, axis, block_size)
+
+    def element(*i: Axis) -> Expr:
+        value = cast(x[i], wide)
+        if x_zero_point is not None and zero is not None:
+            value = value - cast(x_zero_point[zero(i)], wide)
+        return cast(value, t.float32) * cast(x_scale[scale(i)], t.float32)
+
+    return k.compute(x.shape, element, dtype)
+
+
+def _parameter(x: Tensor, p: Tensor, axis: int, block_size: int) -> Place:
+    """Where the scale or zero point p of an element of x stands: one for the tensor, one for each
+    index of the axis, or one for each block of `block_size` elements along it."""
+    if all(n == 1 for n in p.shape) and not block_size:
+        return lambda i: (lift(0),) * p.rank
+    a = normalize_axis(axis, x.rank)
+    if not block_size:
+        if p.rank != 1:
+            raise InvalidModel(f"a scale or zero point of rank {p.rank} needs a block_size")
+        agree(p.shape[0], x.shape[a], "the scales and the size of their axis")
+        return lambda i: (i[a],)
+    if p.rank != x.rank:
+        raise InvalidModel(f"blocked scales have the rank of the data, found {p.rank}, {x.rank}")
+    for d, (n, m) in enumerate(zip(p.shape, x.shape, strict=True)):
+        agree(n, ceil_div(m, block_size) if d == a else m, "the scales and the blocks of the data")
+    return lambda i: (*i[:a], i[a] // block_size, *i[a + 1 :])

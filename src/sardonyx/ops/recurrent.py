@@ -1,0 +1,307 @@
+"""RNN, GRU and LSTM (recurrent_cell.py says what is computed when)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, cast
+from sardonyx.ops.recurrent_activation import Activation, functions
+from sardonyx.ops.recurrent_cell import Cell, Given, run
+from sardonyx.ops.registry import operator
+
+
+@operator("RNN", 1, accuracy="approximate")
+def rnn_1(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] = ("Tanh", "Tanh"),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    return rnn(
+        k,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+    )
+
+
+@operator("RNN", 7, 14, 22, accuracy="approximate")
+def rnn(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] = ("Tanh", "Tanh"),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    """H' = f(x W' + H R' + Wb + Rb)."""
+    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=1)
+    fs = functions(activations, activation_alpha, activation_beta, 1, len(cell.directions))
+
+    def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
+        (h,), (f,) = states, fs[d]
+
+        def element(n: Axis, j: Axis) -> Expr:
+            total = given(0, n, j) + cell.product(d, 0, h, n, j)
+            return f(cell.clipped(cell.biased(total, d, 0, j)))
+
+        return [k.compute(h.shape, element, cell.wide)]
+
+    return run(cell, [initial_h], step)
+
+
+@operator("GRU", 1, accuracy="approximate")
+def gru_1(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "foward",
+    hidden_size: int | None = None,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    return gru(
+        k,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+    )
+
+
+@operator("GRU", 3, accuracy="approximate")
+def gru_3(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    linear_before_reset: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    return gru(
+        k,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        linear_before_reset=linear_before_reset,
+    )
+
+
+@operator("GRU", 7, 14, 22, accuracy="approximate")
+def gru(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Tensor, ...]:
+    """z = f(x Wz' + H Rz' + Wbz + Rbz), r likewise; H' = (1 - z) * h + z * H, where h is
+    g(x Wh' + (r * H) Rh' + Wbh + Rbh), or with linear_before_reset
+    g(x Wh' + r * (H Rh' + Rbh) + Wbh)."""
+    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=3)
+    names = activations or ("Sigmoid", "Tanh") * len(cell.directions)
+    fs = functions(names, activation_alpha, activation_beta, 2, len(cell.directions))
+
+    def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
+        (h,), (f, g) = states, fs[d]
+
+        def gate(which: int) -> Tensor:
+            def element(n: Axis, j: Axis) -> Expr:
+                total = given(which, n, j) + cell.product(d, which, h, n, j)
+                return f(cell.clipped(cell.biased(total, d, which, j)))
+
+            return k.compute(h.shape, element, cell.wide)
+
+        update, reset = gate(0), gate(1)
+        inner = (
+            h
+            if linear_before_reset
+            else k.compute(h.shape, lambda n, j: reset[n, j] * h[n, j], cell.wide)
+        )
+
+        def candidate(n: Axis, j: Axis) -> Expr:
+            product = cell.product(d, 2, inner, n, j)
+            if not linear_before_reset:
+                return cell.biased(given(2, n, j) + product, d, 2, j)
+            scaled = reset[n, j] * cell.bias(product, d, 5, j)
+            return cell.bias(given(2, n, j) + scaled, d, 2, j)
+
+        def element(n: Axis, j: Axis) -> Expr:
+            z, new = update[n, j], g(cell.clipped(candidate(n, j)))
+            return (1 - z) * new + z * h[n, j]
+
+        return [k.compute(h.shape, element, cell.wide)]
+
+    return run(cell, [initial_h], step)
+
+
+@operator("LSTM", 1, accuracy="approximate")
+def lstm_1(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:
+    return lstm(
+        k,
+        x,
+        w,
+        r,
+        b,
+        sequence_lens,
+        initial_h,
+        initial_c,
+        p,
+        activation_alpha=activation_alpha,
+        activation_beta=activation_beta,
+        activations=activations,
+        clip=clip,
+        direction=direction,
+        hidden_size=hidden_size,
+        input_forget=input_forget,
+    )
+
+
+@operator("LSTM", 7, 14, 22, accuracy="approximate")
+def lstm(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] | None = None,
+    activation_beta: Sequence[float] | None = None,
+    activations: Sequence[str] | None = None,
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    """i = f(x Wi' + H Ri' + Pi * C + Wbi + Rbi), the forget gate likewise (1 - i with
+    input_forget), c = g(x Wc' + H Rc' + Wbc + Rbc); C' = forget * C + i * c;
+    o = f(x Wo' + H Ro' + Po * C' + Wbo + Rbo); H' = o * h(C')."""
+    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=4)
+    names = activations or ("Sigmoid", "Tanh", "Tanh") * len(cell.directions)
+    fs = functions(names, activation_alpha, activation_beta, 3, len(cell.directions))
+
+    def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
+        (h, c), (f, g, last) = states, fs[d]
+
+        def gate(which: int, shape: Activation, peep: int | None, state: Tensor) -> Tensor:
+            def element(n: Axis, j: Axis) -> Expr:
+                total = given(which, n, j) + cell.product(d, which, h, n, j)
+                if p is not None and peep is not None:
+                    total = total + cast(p[d, j + peep * cell.hidden], cell.wide) * state[n, j]
+                return shape(cell.clipped(cell.biased(total, d, which, j)))
+
+            return k.compute(h.shape, element, cell.wide)
+
+        i, new = gate(0, f, 0, c), gate(3, g, None, c)
+        if input_forget:
+            forget = k.compute(h.shape, lambda n, j: 1 - i[n, j], cell.wide)
+        else:
+            forget = gate(2, f, 2, c)
+        memory = k.compute(
+            h.shape, lambda n, j: forget[n, j] * c[n, j] + i[n, j] * new[n, j], cell.wide
+        )
+        o = gate(1, f, 1, memory)
+        out = k.compute(h.shape, lambda n, j: o[n, j] * last(cell.clipped(memory[n, j])), cell.wide)
+        return [out, memory]
+
+    return run(cell, [initial_h, initial_c], step)

@@ -1,0 +1,196 @@
+"""What RNN, GRU and LSTM share: the sequence, the state and the products with the weights.
+
+The products of the input with its weights are made for all steps at once. Each step then adds, to
+the product of input and weights, the product of state and weights, Wb and Rb, in this order; the
+state stays in the compute type. Steps past a sequence's length leave its state and write zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sardonyx import types as t
+from sardonyx.dims import Dim
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, cast, lift, where
+from sardonyx.ops.common import compute_type, maximum, minimum, same_dim
+from sardonyx.ops.scatter import loops
+from sardonyx.ops.sizes import numbers
+
+Given: TypeAlias = Callable[[int, Axis, Axis], Expr]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """What the three operators share. x is (steps, batch, input) or, in layout 1, (batch, steps,
+    input); w, r, b have one entry for each direction; `hidden` is the size of the state."""
+
+    k: Builder
+    x: Tensor
+    w: Tensor
+    r: Tensor
+    b: Tensor | None
+    lengths: Tensor | None
+    layout: int
+    direction: str
+    clip: float | None
+    hidden_size: int | None
+    gates: int
+
+    @property
+    def hidden(self) -> int:
+        return numbers(self.r.shape[2:], "the size of the state")[0]
+
+    @property
+    def directions(self) -> tuple[bool, ...]:
+        """Of each direction, whether it runs from the end."""
+        match self.direction:
+            case "forward" | "foward":  # the latter is the default of GRU 1
+                return (False,)
+            case "reverse":
+                return (True,)
+            case "bidirectional":
+                return (False, True)
+        raise InvalidModel(f"direction {self.direction!r} is not forward, reverse or bidirectional")
+
+    @property
+    def steps(self) -> Dim:
+        return self.x.shape[self.layout]
+
+    @property
+    def batch(self) -> Dim:
+        return self.x.shape[1 - self.layout]
+
+    @property
+    def wide(self) -> t.DType:
+        return compute_type(self.x.dtype)
+
+    def check(self) -> None:
+        rows = self.gates * self.hidden
+        if self.hidden_size not in (None, self.hidden):
+            raise InvalidModel(f"hidden_size is {self.hidden_size}, R has {self.hidden} columns")
+        if self.layout not in (0, 1):
+            raise InvalidModel(f"layout is 0 or 1, found {self.layout}")
+        same_dim(self.w.shape[2], self.x.shape[2], "the sizes of the input")
+        for what, size, wanted in (
+            ("directions of W", self.w.shape[0], len(self.directions)),
+            ("directions of R", self.r.shape[0], len(self.directions)),
+            ("rows of W", self.w.shape[1], rows),
+            ("rows of R", self.r.shape[1], rows),
+        ):
+            same_dim(size, wanted, f"the {what}")
+
+    def input_products(self, d: int) -> Tensor:
+        """x @ w' for every step, as (steps, batch, gates * hidden)."""
+
+        def element(s: Axis, n: Axis, g: Axis) -> Expr:
+            place = (n, s) if self.layout else (s, n)
+            return self.k.dot((self.x.shape[2],), lambda q: (self.x[(*place, q)], self.w[d, g, q]))
+
+        shape = (self.steps, self.batch, self.gates * self.hidden)
+        return self.k.compute(shape, element, self.wide)
+
+    def state(self, initial: Tensor | None, d: int) -> Tensor:
+        """The state before the first step, (batch, hidden): zeros where none is given."""
+
+        def element(n: Axis, j: Axis) -> Expr:
+            if initial is None:
+                return lift(0.0, self.wide)
+            return cast(initial[(n, d, j) if self.layout else (d, n, j)], self.wide)
+
+        return self.k.compute((self.batch, self.hidden), element, self.wide)
+
+    def product(self, d: int, gate: int, h: Tensor, n: Axis, j: Axis) -> Expr:
+        """The product of a state with the weights of one gate."""
+        row = j + gate * self.hidden
+        return self.k.dot((self.hidden,), lambda q: (h[n, q], self.r[d, row, q]))
+
+    def bias(self, e: Expr, d: int, part: int, j: Axis) -> Expr:
+        """e + entry j of a part of the bias: Wb of each gate, then Rb of each gate."""
+        if self.b is None:
+            return e
+        return e + cast(self.b[d, j + part * self.hidden], self.wide)
+
+    def biased(self, e: Expr, d: int, gate: int, j: Axis) -> Expr:
+        return self.bias(self.bias(e, d, gate, j), d, gate + self.gates, j)
+
+    def clipped(self, e: Expr) -> Expr:
+        """What an activation takes: e within -clip and clip."""
+        return e if self.clip is None else maximum(minimum(e, self.clip), -self.clip)
+
+    def active(self, step: Expr, n: Expr) -> Expr | None:
+        """Whether a sequence has this step."""
+        return None if self.lengths is None else step < cast(self.lengths[n], t.int64)
+
+    def place(self, step: Expr, n: Expr, reverse: bool) -> Expr:
+        """Where in the sequence a step is."""
+        if not reverse:
+            return step
+        end = lift(self.steps) if self.lengths is None else cast(self.lengths[n], t.int64)
+        return maximum(end - 1 - step, 0)
+
+    def sequence(self) -> Tensor:
+        """The output of all steps, zeros at first."""
+        shape: tuple[Dim, ...] = self.steps, len(self.directions), self.batch, self.hidden
+        if self.layout:
+            shape = self.batch, self.steps, len(self.directions), self.hidden
+        return self.k.compute(shape, lambda *_: lift(0.0, t.float32), self.x.dtype)
+
+    def last(self, states: Sequence[Tensor]) -> Tensor:
+        """The last states of all directions as an output."""
+
+        def element(*i: Axis) -> Expr:
+            d, n = (i[1], i[0]) if self.layout else (i[0], i[1])
+            if len(states) == 1:
+                return states[0][n, i[2]]
+            return where(d.eq(0), states[0][n, i[2]], states[1][n, i[2]])
+
+        shape = (self.batch, len(states)) if self.layout else (len(states), self.batch)
+        return self.k.compute((*shape, self.hidden), element, self.x.dtype)
+
+    def advance(
+        self, y: Tensor, d: int, reverse: bool, step: Axis, new: Sequence[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Stores the new states over the old ones, pairwise, and the first as the output."""
+        k = self.k
+        with loops(k, (self.batch, self.hidden)) as (n, j):
+            active = self.active(step, n)
+            with nullcontext() if active is None else k.when(active):
+                for old, value in new:
+                    k.store(old, (n, j), value[n, j])
+                s = self.place(step, n, reverse)
+                k.store(y, (n, s, d, j) if self.layout else (s, d, n, j), new[0][1][n, j])
+
+
+def run(
+    cell: Cell,
+    initial: Sequence[Tensor | None],
+    step: Callable[[int, Sequence[Tensor], Given], Sequence[Tensor]],
+) -> tuple[Tensor, ...]:
+    """Y and the last states. step(d, states, x) computes the states after one step, where
+    x(gate, n, j) is the product of the step's input with the weights of a gate."""
+    cell.check()
+    y, last = cell.sequence(), list[list[Tensor]]()
+    for d, reverse in enumerate(cell.directions):
+        products = cell.input_products(d)
+        states = [cell.state(x, d) for x in initial]
+        with cell.k.loop(cell.steps) as i:
+            new = step(d, states, _given(cell, products, i, reverse))
+            cell.advance(y, d, reverse, i, list(zip(states, new, strict=True)))
+        last.append(states)
+    return y, *(cell.last([s[n] for s in last]) for n in range(len(initial)))
+
+
+def _given(cell: Cell, products: Tensor, step: Axis, reverse: bool) -> Given:
+    """How a step reads the products of its input."""
+    checked = reverse and cell.lengths is not None
+
+    def given(gate: int, n: Axis, j: Axis) -> Expr:
+        place = (cell.place(step, n, reverse), n, j + gate * cell.hidden)
+        return products.trap(place) if checked else products[place]
+
+    return given
