@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_suite import Case, cases, listed
-from slices import PARTS, slice_of
+from slices import PARTS, Net, slice_of
 from targets import (
     SANITIZED,
     Target,
@@ -165,6 +165,20 @@ def test_the_suite_in_plain_loops_is_clean(number: int, tmp_path: Path) -> None:
 def test_what_is_refused_here_is_listed_as_missing() -> None:
     refused = [name for name in EVERY if bound(name) is None]
     assert set(refused) <= set(listed())
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+def test_an_empty_operand_makes_no_comparison_that_compilers_warn_of(
+    scheduled: bool, tmp_path: Path
+) -> None:
+    net = Net()
+    x, none = net.feed("x", np.ones((3, 4), np.float32)), net.feed("none", np.ones((3, 0), "f"))
+    net.give(net.op("Relu", net.op("Concat", none, x, axis=1)))
+    graph = net.graph()
+    written = write(graph, tmp_path, scheduled=scheduled)
+    for target in (GCC, CLANG):
+        found = results(written, target, compiled(written, target), net.feeds)
+        assert not differences(found, Machine(graph).run(net.feeds))
 
 
 def exported(folder: Path, parts: tuple[str, ...]) -> None:

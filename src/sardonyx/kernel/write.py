@@ -103,9 +103,9 @@ def bare(text: str) -> str:
 
 
 def inside_text(names: Writer, load: Buffer, index: Sequence[str], check: Sequence[bool]) -> str:
-    """The condition that the dimensions to check are in bounds."""
+    """The condition that the dimensions to check are in bounds; nothing is within an empty one."""
     parts = [
-        f"(uint64_t){i} < (uint64_t){names.size(d)}"
+        "0" if d == 0 else f"(uint64_t){i} < (uint64_t){names.size(d)}"
         for i, d, c in zip(index, load.shape, check, strict=True)
         if c
     ]
