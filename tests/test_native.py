@@ -101,6 +101,14 @@ def test_a_dim_may_be_zero(shape: tuple[int, ...]) -> None:
     assert found["y"].shape == (*shape[:2], 20)
 
 
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceProd", "ReduceLogSumExp", "ReduceMax"])
+def test_a_reduction_over_nothing(op: str) -> None:
+    """Sums in lanes have a partial result even where there is no term."""
+    nodes = [node(op, "x", "axes", to="y")]
+    graph = graph_from_nodes(nodes, {"axes": np.array([1])}, types={"x": kind(N, 0, L)})
+    same(NativeEngine(graph), {"x": normal(5, 0, 37)})
+
+
 def test_a_broadcast_of_a_dim_that_turns_out_to_be_one() -> None:
     nodes = [node("Add", "x", "z", to="y")]
     engine = NativeEngine(graph_from_nodes(nodes, types={"x": kind(N, 3), "z": kind(L, 3)}))

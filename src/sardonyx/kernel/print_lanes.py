@@ -105,7 +105,7 @@ def _folding(fold: Fold, names: Writer, lane: str, here: str) -> tuple[str, Fold
 
         return one, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
-    used = min(terms_in, LANES) if isinstance(terms_in, int) else LANES
+    used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
     terms = _terms(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]")
 
     def sixteen(each: str) -> list[str]:
