@@ -28,6 +28,7 @@ from targets import (
     write_program,
 )
 
+from sardonyx import types as t
 from sardonyx.emit.export import export
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
@@ -176,6 +177,18 @@ def test_an_empty_operand_makes_no_comparison_that_compilers_warn_of(
     net.give(net.op("Relu", net.op("Concat", none, x, axis=1)))
     graph = net.graph()
     written = write(graph, tmp_path, scheduled=scheduled)
+    for target in (GCC, CLANG):
+        found = results(written, target, compiled(written, target), net.feeds)
+        assert not differences(found, Machine(graph).run(net.feeds))
+
+
+@pytest.mark.parametrize("dtype", t.INTEGERS, ids=str)
+def test_a_trap_has_the_sign_of_what_is_loaded(dtype: t.DType, tmp_path: Path) -> None:
+    net = Net()
+    x, at = net.feed("x", np.arange(5).astype(dtype.numpy)), net.feed("at", np.int64([4, -1, 0]))
+    net.give(net.op("Gather", x, at))
+    graph = net.graph()
+    written = write(graph, tmp_path, scheduled=False)
     for target in (GCC, CLANG):
         found = results(written, target, compiled(written, target), net.feeds)
         assert not differences(found, Machine(graph).run(net.feeds))

@@ -157,6 +157,8 @@ class Expression:
             x = self._element(e, block)
             if b is None:
                 y = self.names.trap(1)
+                if e.dtype.kind == "u" and e.dtype.bits >= 32:
+                    y = f"({c_type(e.dtype)}){y}"
         if isinstance(a, Const) and e.dtype is t.int64:
             x = f"(int64_t){x}"
         if not first and not second:
