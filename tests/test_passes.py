@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -158,6 +159,15 @@ def test_arithmetic_is_not_put_under_a_selection_of_bits() -> None:
     net = Net()
     nan, c = not_canonical(net)
     net.give(net.op("Where", c, nan, net.feed("z", PAYLOADS)))
+    assert len(check(net).launches) == 2
+
+
+def test_arithmetic_is_not_put_under_a_view_of_bits() -> None:
+    """BitCast shows which NaN it is given, also where it is one loop with what follows."""
+    net = Net()
+    nan, _ = not_canonical(net)
+    shown = net.op("BitCast", nan, to=onnx.TensorProto.INT32)
+    net.give(net.op("Add", shown, np.array([1], np.int32)))
     assert len(check(net).launches) == 2
 
 

@@ -5,7 +5,7 @@ nor changes a bit: a sum of products gets its epilogue (bias, normalisation, act
 chains of elementwise operations become one loop, and permutations vanish into index expressions.
 What is stored in between was float32 anyhow, or keeps its rounding as a Cast; a NaN may carry
 another payload inside the fused kernel, but is canonical again when it is stored, so a producer is
-not put under a selection that would move its bits (numerics contract, NaN).
+not put under a selection that would move its bits, nor under a BitCast (numerics contract, NaN).
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return None
     buffers = [b for n, b in zip(consumer.reads, consumer.kernel.inputs, strict=True) if n == name]
     uses = _uses(consumer.kernel.body, {b for b in buffers if b is not None})
+    if _shows_bits(consumer) and not is_move(last.expr):
+        return None
     if uses is None or not all(_allowed(last, len(producer.kernel.body), u, alone) for u in uses):
         return None
     if _has_fold(last.expr) and len(uses) != 1:
@@ -104,6 +106,11 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return _merge(producer, last, consumer, replaced)
     split = _split(uses, last, consumer)
     return None if split is None else _merge(producer, last, split, replaced)
+
+
+def _shows_bits(launch: Launch) -> bool:
+    """Whether the payload of a NaN that is read may be seen in what is written."""
+    return any(op.op_type == "BitCast" for op in launch.operations)
 
 
 def _split(uses: Sequence[_Use], last: Compute, consumer: Launch) -> Launch | None:
