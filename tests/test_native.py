@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backend_suite import assert_equal_bytes
 from onnx import NodeProto, helper
 
 from sardonyx import build
@@ -23,7 +24,6 @@ from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, DType, TensorType
-from tests.backend_suite import assert_equal_bytes
 
 RANDOM = np.random.default_rng(3)
 N, L = symbol("N"), symbol("L")

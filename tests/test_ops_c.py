@@ -327,9 +327,12 @@ def test_quarters_of_a_turn_are_exact() -> None:
 
 
 def test_stft_is_onnxruntime_s() -> None:
-    compare("STFT", normal(2, 50, 1), np.array(7), normal(16), opset=17)
-    compare("STFT", normal(2, 50, 1), np.array(7), None, np.array(10), opset=17, onesided=0)
-    compare("STFT", normal(2, 50, 2), np.array(7), normal(16), opset=17, onesided=0)
+    """Within the noise of onnxruntime's float32 transform of values up to 10."""
+    noise, ends = 5e-5, np.array(7)
+    compare("STFT", normal(2, 50, 1), ends, normal(16), opset=17, tolerance=noise)
+    given = normal(2, 50, 1), ends, None, np.array(10)
+    compare("STFT", *given, opset=17, tolerance=noise, onesided=0)
+    compare("STFT", normal(2, 50, 2), ends, normal(16), opset=17, tolerance=noise, onesided=0)
 
 
 def test_mel_weights_are_onnxruntime_s() -> None:

@@ -90,6 +90,8 @@ def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
     )
     column = block * LANES + lane
     element = rewrite(c.b, {**there, c.lanes: column})
+    if c.fold.when is not None:  # an absent term may lie past the end of B
+        element = where(rewrite(c.fold.when, there), element, Const(0.0, t.float32))
     if not (isinstance(n, int) and n % LANES == 0):
         element = where(column < n, element, Const(0.0, t.float32))
     index = (*outer, c.lanes // LANES, *terms, c.lanes % LANES)

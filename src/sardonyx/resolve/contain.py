@@ -19,6 +19,8 @@ from typing import NoReturn
 
 from sardonyx.errors import InvalidModel, LimitExceeded
 
+PATIENCE = 20  # seconds for the first child
+
 
 def contained(work: Callable[[], bytes], what: str, seconds: float, memory: int) -> bytes:
     """The result of `work`. Its exceptions become InvalidModel; LimitExceeded if it takes longer
@@ -44,6 +46,18 @@ def _outcome(work: Callable[[], bytes]) -> tuple[bool, bytes]:
 def _in_child(
     work: Callable[[], bytes], what: str, seconds: float, memory: int
 ) -> tuple[bool, bytes]:
+    data, status = _try(work, min(seconds, PATIENCE), memory)
+    if data is None and seconds > PATIENCE:
+        data, status = _try(work, seconds, memory)
+    if data is None:
+        raise LimitExceeded(f"{what}: it takes longer than {seconds:g} s (Limits.type_seconds)")
+    if not data or status:
+        raise InvalidModel(f"{what}: it crashed with status {status}; the model is malformed")
+    return data[:1] == b"+", data[1:]
+
+
+def _try(work: Callable[[], bytes], seconds: float, memory: int) -> tuple[bytes | None, int]:
+    """What a child says within `seconds`, None if nothing, and its status."""
     reader, writer = os.pipe()
     child = _fork()
     if child == 0:
@@ -57,17 +71,13 @@ def _in_child(
         if data is None:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    if data is None:
-        raise LimitExceeded(f"{what}: it takes longer than {seconds:g} s (Limits.type_seconds)")
-    if not data or status:
-        raise InvalidModel(f"{what}: it crashed with status {status}; the model is malformed")
-    return data[:1] == b"+", data[1:]
+    return data, status
 
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # Python warns where there are threads. The child makes one call into C++ and leaves, so
-        # locks of other threads cannot hold it up; if they did, the time limit would tell.
+        # Python warns where there are threads: a lock that another thread held at the fork may
+        # hold up the child for ever. That is rare, and a second child is tried then.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
