@@ -34,6 +34,7 @@ menuentry sardonyx {
 """
 INIT = """#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t devtmpfs dev /dev
 echo 1 > /proc/sys/kernel/printk
 exec > /dev/ttyS0 2>&1
 /bin/busybox grep -m1 -o avx512f /proc/cpuinfo
