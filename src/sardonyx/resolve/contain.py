@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from sardonyx.errors import InvalidModel, LimitExceeded
 
-PATIENCE = 20  # seconds for the first child
+PATIENCE = 20  # seconds for each child but the last
 
 
 def contained(work: Callable[[], bytes], what: str, seconds: float, memory: int) -> bytes:
@@ -46,9 +46,10 @@ def _outcome(work: Callable[[], bytes]) -> tuple[bool, bytes]:
 def _in_child(
     work: Callable[[], bytes], what: str, seconds: float, memory: int
 ) -> tuple[bool, bytes]:
-    data, status = _try(work, min(seconds, PATIENCE), memory)
-    if data is None and seconds > PATIENCE:
-        data, status = _try(work, seconds, memory)
+    for limit in (min(seconds, PATIENCE), min(seconds, PATIENCE), seconds):
+        data, status = _try(work, limit, memory)
+        if data and not status:
+            break
     if data is None:
         raise LimitExceeded(f"{what}: it takes longer than {seconds:g} s (Limits.type_seconds)")
     if not data or status:
@@ -77,7 +78,7 @@ def _try(work: Callable[[], bytes], seconds: float, memory: int) -> tuple[bytes 
 def _fork() -> int:
     with warnings.catch_warnings():
         # Python warns where there are threads: a lock that another thread held at the fork may
-        # hold up the child for ever. That is rare, and a second child is tried then.
+        # hold up the child for ever, or crash it. That is rare, and another child is tried then.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
