@@ -182,6 +182,18 @@ def test_an_empty_operand_makes_no_comparison_that_compilers_warn_of(
         assert not differences(found, Machine(graph).run(net.feeds))
 
 
+def test_two_empty_tensors_are_not_taken_for_one(tmp_path: Path) -> None:
+    net = Net()
+    x = net.feed("x", np.ones((2, 0, 3), np.float32))
+    halves = net.op("Split", net.op("Neg", x), np.int64([0, 0]), axis=1, count=2)
+    net.give(*(net.op("ReduceSum", h, np.int64([1])) for h in halves))
+    graph = net.graph()
+    written = write(graph, tmp_path, scheduled=False)
+    for target in (GCC, CLANG, FAST):
+        found = results(written, target, compiled(written, target), net.feeds)
+        assert not differences(found, Machine(graph).run(net.feeds))
+
+
 @pytest.mark.parametrize("dtype", t.INTEGERS, ids=str)
 def test_a_trap_has_the_sign_of_what_is_loaded(dtype: t.DType, tmp_path: Path) -> None:
     net = Net()

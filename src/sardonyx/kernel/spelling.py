@@ -109,6 +109,8 @@ def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> st
     """`op` on operands of `dtype`; `shift` is the value of a constant second operand."""
     a, b, c = (*operands, "", "")[:3]
     template = SPELLING[op][dtype.kind]
+    if op in ("and", "or") and dtype is t.bool_ and "sx_" in b:
+        b = f"(int){b}"  # clang warns of a call on the right of & between booleans
     if op in _CONSTANT_SHIFT and shift is not None and 0 <= shift < dtype.bits:
         template = _CONSTANT_SHIFT[op]
     wide = max(dtype.bits, 32)
