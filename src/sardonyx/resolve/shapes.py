@@ -76,9 +76,7 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
     _wrap_versions(light, inliner)
     data = serialized(light)
     limits = inliner.limits
-    found = contained(
-        lambda: _infer(data), "the types and shapes", limits.type_seconds, limits.type_bytes
-    )
+    found = contained(_infer, data, "the types and shapes", limits.type_seconds, limits.type_bytes)
     typed: ModelProto = ModelProto.FromString(found)
     return typed.graph
 
