@@ -27,11 +27,12 @@ from sardonyx.kernel.ir import Kernel
 Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
+INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
     "activation", "bitcast", "cast", "col2im", "compress", "constant", "conv", "cumulative",
-    "einsum", "elementwise", "gather", "linalg", "matmul", "movement", "norm", "pad", "pool",
-    "pool_lp", "qlinear", "quantize", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
-    "scatter", "shape", "softmax", "spectrum", "training",
+    "detection", "einsum", "elementwise", "gather", "linalg", "matmul", "movement", "nonzero",
+    "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "recurrent", "reduce", "reshape",
+    "resize", "roi", "sample", "scatter", "shape", "softmax", "spectrum", "training", "unique",
 )  # fmt: skip
 
 
@@ -50,7 +51,24 @@ class Operator:
         return f"{self.domain or 'ai.onnx'}::{self.name}-{self.since}"
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One operator version that the host performs: strings, sequences, optionals, control flow.
+
+    `define` is a function of values (the operands as the schema orders them, None where absent)
+    and of the attributes by keyword; a graph attribute is a Body. It gives a value or a tuple."""
+
+    domain: str
+    name: str
+    since: int
+    define: Definition
+
+    def __str__(self) -> str:
+        return f"{self.domain or 'ai.onnx'}::{self.name}-{self.since}"
+
+
 _REGISTRY: dict[tuple[str, str, int], Operator] = {}
+_HOSTS: dict[tuple[str, str, int], Host] = {}
 
 
 def operator(
@@ -69,6 +87,60 @@ def operator(
     return register
 
 
+_SIZED: dict[tuple[str, str, int], tuple[str, str]] = {}
+
+
+def sized(name: str, *since: int, count: str, fill: str, domain: str = "") -> None:
+    """Says that an operator whose output sizes depend on data is two internal ones in a row.
+
+    Both are of the domain INTERNAL and version 1, and take the operator's attributes. `count`
+    takes its inputs and gives (the size, an int64 scalar; work tensors...). `fill` takes its
+    inputs, as many as the schema has (absent ones None), then what `count` gave; it asks for the
+    value of the size, and gives the operator's outputs.
+    """
+    for version in since:
+        _SIZED[domain, name, version] = count, fill
+
+
+def sized_by(domain: str, name: str, since: int) -> tuple[str, str] | None:
+    """The names of the operators that count and fill, for one whose sizes depend on data."""
+    _load_families()
+    return _SIZED.get((domain, name, since))
+
+
+def sized_operators() -> tuple[tuple[str, str, int], ...]:
+    """All (domain, name, since_version) that `sized_by` knows, sorted."""
+    _load_families()
+    return tuple(sorted(_SIZED))
+
+
+def internal(name: str) -> Operator:
+    """The internal operator of that name."""
+    found = find(INTERNAL, name, 1)
+    if found is None:
+        raise InternalError(f"there is no internal operator {name}")
+    return found
+
+
+def arity(op: Operator) -> int:
+    """How many operands a definition takes, optional ones included."""
+    return len(_positional(op.define)) - 1
+
+
+def host(name: str, *since: int, domain: str = "") -> Callable[[Defined], Defined]:
+    """Registers a host function for the versions `since` of an operator."""
+
+    def register(define: Defined) -> Defined:
+        for version in since:
+            key = domain, name, version
+            if key in _REGISTRY or key in _HOSTS:
+                raise InternalError(f"{name}-{version} is defined twice")
+            _HOSTS[key] = Host(domain, name, version, define)
+        return define
+
+    return register
+
+
 @cache
 def _load_families() -> None:
     for family in FAMILIES:
@@ -79,6 +151,18 @@ def find(domain: str, name: str, since: int) -> Operator | None:
     """The definition of (domain, name, since_version), or None if there is none."""
     _load_families()
     return _REGISTRY.get((domain, name, since))
+
+
+def find_host(domain: str, name: str, since: int) -> Host | None:
+    """The host function of (domain, name, since_version), or None if there is none."""
+    _load_families()
+    return _HOSTS.get((domain, name, since))
+
+
+def hosts() -> tuple[Host, ...]:
+    """All host functions, sorted by domain, name and version."""
+    _load_families()
+    return tuple(_HOSTS[key] for key in sorted(_HOSTS))
 
 
 def operators() -> tuple[Operator, ...]:
@@ -101,15 +185,9 @@ def lower(
     operands or attributes break a rule of the operator.
     """
     k = Builder(op.since, outputs=len(used), output_used=tuple(used))
-    arguments = _arguments(op, inputs)
+    arguments = _arguments(op, _positional(op.define)[1:], inputs)
     attributes = {a: v for a, v in attributes.items() if a != "consumed_inputs"}
-    unknown = sorted(set(attributes) - _keywords(op.define))
-    if unknown:
-        raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
-    missing = sorted(_required(op.define) - set(attributes))
-    if missing:
-        raise InvalidModel(f"{op} needs the attribute {', '.join(missing)}")
-    found = op.define(k, *arguments, **{**_float_defaults(op.define), **attributes})
+    found = op.define(k, *arguments, **_keyword_arguments(op, attributes))
     results = (found if isinstance(found, tuple) else (found,))[: len(used)]
     wanted: list[Tensor] = []
     for result, use in zip(results, used, strict=False):
@@ -121,9 +199,31 @@ def lower(
     return k.kernel(op.name, inputs, wanted)
 
 
-def _arguments(op: Operator, inputs: Sequence[Tensor | None]) -> list[Any]:
+def perform(op: Host, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values that a host function gives.
+
+    Raises InvalidModel where the operands or attributes break a rule of the operator.
+    """
+    arguments = _arguments(op, _positional(op.define), inputs)
+    found = op.define(*arguments, **_keyword_arguments(op, attributes))
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _keyword_arguments(op: Operator | Host, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes and the float defaults, checked against the definition."""
+    unknown = sorted(set(attributes) - _keywords(op.define))
+    if unknown:
+        raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
+    missing = sorted(_required(op.define) - set(attributes))
+    if missing:
+        raise InvalidModel(f"{op} needs the attribute {', '.join(missing)}")
+    return {**_float_defaults(op.define), **attributes}
+
+
+def _arguments(
+    op: Operator | Host, parameters: tuple[Parameter, ...], inputs: Sequence[Any]
+) -> list[Any]:
     """The operands as the definition takes them: absent ones None, variadic ones spread."""
-    parameters = _positional(op.define)
     if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
         return list(inputs)
     if len(inputs) > len(parameters):
@@ -138,7 +238,7 @@ def _arguments(op: Operator, inputs: Sequence[Tensor | None]) -> list[Any]:
 @cache
 def _positional(define: Definition) -> tuple[Parameter, ...]:
     kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL
-    return tuple(p for p in signature(define).parameters.values() if p.kind in kinds)[1:]
+    return tuple(p for p in signature(define).parameters.values() if p.kind in kinds)
 
 
 @cache

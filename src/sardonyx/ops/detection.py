@@ -1,0 +1,116 @@
+"""NonMaxSuppression: the boxes that no better box overlaps, selected first, then copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx import types as t
+from sardonyx.dims import Dim
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Expr, cast, lift
+from sardonyx.ops.common import maximum, minimum
+from sardonyx.ops.order import less, stable_order
+from sardonyx.ops.registry import INTERNAL, operator, sized
+from sardonyx.ops.scatter import loops
+from sardonyx.ops.sizes import agree, clamp
+
+sized("NonMaxSuppression", 10, 11, count="NonMaxSuppressionCount", fill="NonMaxSuppressionFill")
+Box = tuple[Expr, Expr, Expr, Expr]  # least y, least x, greatest y, greatest x
+
+
+@operator("NonMaxSuppressionCount", 1, domain=INTERNAL)
+def non_max_suppression_count(
+    k: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor | None = None,
+    iou_threshold: Tensor | None = None,
+    score_threshold: Tensor | None = None,
+    *,
+    center_point_box: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """The number of selected boxes, and [batch, class, box] of each, in the first rows of a tensor.
+
+    In each class the boxes are taken by descending score, equal ones by ascending index (a NaN is
+    first; with a score threshold it is removed). A box is selected unless its intersection over
+    union with a selected one is above the threshold.
+    """
+    batches, n, four = boxes.shape
+    classes = scores.shape[1]
+    agree(four, 4, "the last axis of boxes")
+    agree(scores.shape[0], batches, "the batches of scores and of boxes")
+    agree(scores.shape[2], n, "the last axis of scores and the number of boxes")
+    limit = _scalar(max_output_boxes_per_class, lift(0))
+    most = _most(max_output_boxes_per_class, n)
+    selected = k.compute((batches * classes * most, 3), lambda *_: 0, t.int64)
+    total = k.local(lift(0))
+    with loops(k, (batches, classes)) as (b, c):
+        start = k.local(total)
+        at = stable_order(k, n, lambda i, j: less(scores.guard((b, c, j)), scores.guard((b, c, i))))
+        with k.loop(n) as position:
+            index = k.local(at(position))
+            wanted = total - start < limit
+            if score_threshold is not None:
+                score = scores.guard((b, c, index))
+                wanted = wanted & (score > _scalar(score_threshold, score))
+
+            def overlaps(s: Expr) -> Expr:
+                other = selected.guard((start + s, lift(2)))
+                one, two = (_box(boxes, b, i, bool(center_point_box)) for i in (index, other))
+                return _overlap(one, two, _scalar(iou_threshold, lift(0.0, boxes.dtype)))
+
+            with k.when(wanted):
+                taken = k.fold("or", (most,), overlaps, lambda s: s < total - start)
+                with k.when(~taken):
+                    for column, value in enumerate((b, c, index)):
+                        k.store(selected, (total, lift(column)), value)
+                    k.set(total, total + 1)
+    return k.compute((), lambda: total, t.int64), selected
+
+
+@operator("NonMaxSuppressionFill", 1, domain=INTERNAL)
+def non_max_suppression_fill(
+    k: Builder, *operands: Tensor | None, center_point_box: int = 0
+) -> Tensor:
+    """The rows that count, of the selected ones; the last two operands are what is counted."""
+    size, selected = operands[-2:]
+    assert size is not None
+    assert selected is not None
+    return k.compute((size.known()[0], 3), lambda i, j: selected[i, j])
+
+
+def _most(limit: Tensor | None, n: Dim) -> Dim:
+    """At most so many boxes are selected in a class."""
+    if limit is None:
+        return 0
+    known = None if limit.value is None else limit.known()[0]
+    return n if known is None else clamp(known, 0, n)
+
+
+def _scalar(x: Tensor | None, default: Expr) -> Expr:
+    """The only element of x, of shape [] or [1]."""
+    return default if x is None else cast(x[(0,) * x.rank], default.dtype)
+
+
+def _box(boxes: Tensor, batch: Expr, i: Expr, center: bool) -> Box:
+    p = [boxes.guard((batch, i, lift(j))) for j in range(4)]
+    if center:
+        x, y, width, height = p
+        return y - height / 2.0, x - width / 2.0, y + height / 2.0, x + width / 2.0
+    return minimum(p[0], p[2]), minimum(p[1], p[3]), maximum(p[0], p[2]), maximum(p[1], p[3])
+
+
+def _overlap(a: Box, b: Box, threshold: Expr) -> Expr:
+    """Whether intersection / union > threshold; boxes without an area overlap nothing."""
+    low = [maximum(a[d], b[d]) for d in (0, 1)]
+    high = [minimum(a[d], b[d]) for d in (2, 3)]
+    common = (high[1] - low[1]) * (high[0] - low[0])
+    areas = [_area(a), _area(b)]
+    union = areas[0] + areas[1] - common
+    meet = (high[0] > low[0]) & (high[1] > low[1])
+    positive = (common > 0) & (areas[0] > 0) & (areas[1] > 0) & (union > 0)
+    return meet & positive & (common / union > threshold)
+
+
+def _area(box: Sequence[Expr]) -> Expr:
+    return (box[3] - box[1]) * (box[2] - box[0])
