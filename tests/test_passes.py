@@ -16,13 +16,15 @@ from sardonyx.kernel.expr import walk
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
+from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.pipeline import STEPS
 from sardonyx.passes.program import Program, lower, verify
+from sardonyx.passes.rows import join_rows
 from sardonyx.types import Array
 
-UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "Identity", "Sqrt", "Softmax")
+UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "Identity", "Sqrt", "Softmax", "LogSoftmax")
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")
 PAYLOADS = np.array([0x7FC00000, 0xFFC00001, 0x7FA5A5A5, 0xFF812345], np.uint32).view(np.float32)
 ODD = np.concatenate([PAYLOADS, np.float32([np.inf, -np.inf, 0.0, -0.0, 1e-40])])
@@ -41,7 +43,7 @@ def check(net: Net) -> Program:
     """Asserts of each pass in turn that it keeps the bits; the program after all of them."""
     program = lower(net.graph())
     expected = outputs(program, net.feeds)
-    for step in (fold_constants, *STEPS, fold_constants):
+    for step in (fold_constants, *STEPS, fold_constants, join_rows, collapse):
         program = step(program)
         verify(program)
         for launch in program.launches:

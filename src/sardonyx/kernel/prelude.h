@@ -284,27 +284,56 @@ SX_FN uint64_t sx_u64_of_f64(double x) {
   return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
+/* Integers in the order of float32, -0 before +0; NaN is beyond the end that is looked for. Masks, not
+   selections: gcc 12 would branch. */
+SX_FN int32_t sx_turned_i32(int32_t i) { return i ^ ((i >> 31) & INT32_MAX); }
+
+SX_FN int32_t sx_maxrank_f32(float x) {
+  const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
+  return (sx_turned_i32(i) | nan) & (~nan | INT32_MAX);
+}
+
+SX_FN int32_t sx_minrank_f32(float x) { return -1 - sx_maxrank_f32(-x); }
+
+SX_FN float sx_max16_f32(int32_t *p) {
+  for (int j = 0; j < 8; j++) p[j] = sx_max_i32(p[j], p[j + 8]);
+  for (int j = 0; j < 4; j++) p[j] = sx_max_i32(p[j], p[j + 4]);
+  for (int j = 0; j < 2; j++) p[j] = sx_max_i32(p[j], p[j + 2]);
+  return sx_float_i32(sx_turned_i32(sx_max_i32(p[0], p[1])));
+}
+
+SX_FN float sx_min16_f32(int32_t *p) {
+  for (int j = 0; j < 8; j++) p[j] = sx_min_i32(p[j], p[j + 8]);
+  for (int j = 0; j < 4; j++) p[j] = sx_min_i32(p[j], p[j + 4]);
+  for (int j = 0; j < 2; j++) p[j] = sx_min_i32(p[j], p[j + 2]);
+  return sx_float_i32(sx_turned_i32(sx_min_i32(p[0], p[1])));
+}
+
 /* The last steps of the 16-way sums and products: p[j] += p[j + 8], p[j + 4], p[j + 2], p[j + 1]. */
 SX_FN float sx_sum16_f32(float *p) {
-  for (int n = 8; n > 0; n /= 2)
-    for (int j = 0; j < n; j++) p[j] += p[j + n];
-  return p[0];
+  for (int j = 0; j < 8; j++) p[j] += p[j + 8];
+  for (int j = 0; j < 4; j++) p[j] += p[j + 4];
+  for (int j = 0; j < 2; j++) p[j] += p[j + 2];
+  return p[0] + p[1];
 }
 
 SX_FN double sx_sum16_f64(double *p) {
-  for (int n = 8; n > 0; n /= 2)
-    for (int j = 0; j < n; j++) p[j] += p[j + n];
-  return p[0];
+  for (int j = 0; j < 8; j++) p[j] += p[j + 8];
+  for (int j = 0; j < 4; j++) p[j] += p[j + 4];
+  for (int j = 0; j < 2; j++) p[j] += p[j + 2];
+  return p[0] + p[1];
 }
 
 SX_FN float sx_prod16_f32(float *p) {
-  for (int n = 8; n > 0; n /= 2)
-    for (int j = 0; j < n; j++) p[j] *= p[j + n];
-  return p[0];
+  for (int j = 0; j < 8; j++) p[j] *= p[j + 8];
+  for (int j = 0; j < 4; j++) p[j] *= p[j + 4];
+  for (int j = 0; j < 2; j++) p[j] *= p[j + 2];
+  return p[0] * p[1];
 }
 
 SX_FN double sx_prod16_f64(double *p) {
-  for (int n = 8; n > 0; n /= 2)
-    for (int j = 0; j < n; j++) p[j] *= p[j + n];
-  return p[0];
+  for (int j = 0; j < 8; j++) p[j] *= p[j + 8];
+  for (int j = 0; j < 4; j++) p[j] *= p[j + 4];
+  for (int j = 0; j < 2; j++) p[j] *= p[j + 2];
+  return p[0] * p[1];
 }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sardonyx.kernel.expr import Buffer, Fold, walk
-from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt
 from sardonyx.kernel.print_c import (
     TABLE,
     Function,
@@ -32,7 +32,7 @@ from sardonyx.kernel.write import Writer
 
 def print_scheduled(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Function:
     """The kernel as one C99 function and its helpers; `same` as in print_c."""
-    names, helpers = Writer(), list[list[str]]()
+    names, helpers = Writer(wide=True), list[list[str]]()
     touched = buffers(kernel)
     tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})
@@ -42,11 +42,21 @@ def print_scheduled(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None)
         lines.append(table(b, names.pointers[b]))
     lines += locals_of(kernel, names)
     for s in kernel.body:
-        lines += _compute(s, names, helpers) if isinstance(s, Compute) else statement(s, names)
+        lines += _statement(s, names, helpers)
     function = finish(kernel, names, pointers, lines)
     before = [line for helper in helpers for line in [*_laid_out(helper), ""]]
     text = "\n".join([*before, function.text])
     return Function(text, function.pointers, function.sizes, function.traps)
+
+
+def _statement(s: Stmt, names: Writer, helpers: list[list[str]]) -> list[str]:
+    match s:
+        case Compute():
+            return _compute(s, names, helpers)
+        case For(axis, body):
+            head = names.loop(axis)
+            return [head, *(x for inner in body for x in _statement(inner, names, helpers)), "}"]
+    return statement(s, names)
 
 
 def _compute(s: Compute, names: Writer, helpers: list[list[str]]) -> list[str]:

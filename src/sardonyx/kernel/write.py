@@ -43,6 +43,7 @@ class Writer:
     pointers: root buffer -> C text. given: Axis, Local or any other node -> its value's C text.
     sizes: the dims that are parameters -> their names, in order. traps: whether one was printed.
     overlapping: parameters that lie in one place under different types, so not `restrict`.
+    wide: whether folds without an order are taken sixteen terms at a time.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Writer:
     traps: bool = False
     overlapping: set[Buffer] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
+    wide: bool = False
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""
@@ -254,6 +256,8 @@ class Expression:
         when = "" if e.when is None else bare(self.text(e.when, loops[-2]))
         if e.kind in ("sum", "prod") and e.dtype.is_float:
             return self._lanes(e, name, heads, bodies, (when, guarded, terms[0]))
+        if self.names.wide and _is_ranked(e):
+            return self._ranked(e, name, heads, bodies, (when, guarded, terms[0]))
         step = [f"{name} = {bare(fold_step(e, name, terms))};"]
         inner_lines = _under(when, [*guarded, *step])
         start = bare(literal(identity(e), e.dtype))
@@ -287,6 +291,39 @@ class Expression:
             lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
         result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
         return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
+
+    def _ranked(
+        self,
+        e: Fold,
+        name: str,
+        heads: list[str],
+        bodies: list[list[str]],
+        innermost: tuple[str, list[str], str],
+    ) -> list[str]:
+        """The minimum or maximum of float32 as that of integers in the same order, which are
+        compared at once; it has no order of its own."""
+        when, guarded, term = innermost
+        parts = self.names.fresh("p")
+        start = f"sx_{e.kind}rank_f32({bare(literal(identity(e), e.dtype))})"
+
+        def step(lane: str) -> list[str]:
+            found = f"sx_{e.kind}_i32({parts}[{lane}], sx_{e.kind}rank_f32({bare(term)}))"
+            return _under(when, [*guarded, f"{parts}[{lane}] = {found};"])
+
+        inner = _in_sixteens(self.names, e.axes[-1], bodies[-1], step)
+        return [
+            f"int32_t {parts}[{LANES}];",
+            f"for (int l = 0; l < {LANES}; l++) {parts}[l] = {start};",
+            *nest(heads[:-1], bodies[:-1], inner),
+            f"const float {name} = sx_{e.kind}16_f32({parts});",
+        ]
+
+
+def _is_ranked(e: Fold) -> bool:
+    """Whether e is a minimum or maximum over enough float32 for sixteen lanes."""
+    last = e.axes[-1].extent
+    long = not isinstance(last, int) or last >= 2 * LANES
+    return e.kind in ("min", "max") and e.dtype is t.float32 and long
 
 
 def _in_sixteens(

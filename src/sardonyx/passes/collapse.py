@@ -1,0 +1,153 @@
+"""Neighbouring axes that are walked as one become one: (C, H, W) elementwise is one loop.
+
+Two axes of a loop nest or of a fold are one where every load that depends on them has both, next to
+one another and in their order, over all of the second dimension. Rows become long, loops few, and
+a fold over several axes, its terms in the same order, is one over their row-major positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, children, walk
+from sardonyx.kernel.ir import Compute, For, Stmt, Store
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Program
+
+
+def collapse(program: Program) -> Program:
+    """Each launch with as few axes as may be."""
+    return replace(program, launches=tuple(_launch(launch) for launch in program.launches))
+
+
+def _launch(launch: Launch) -> Launch:
+    views = _Views({})
+    body = tuple(_statement(s, views) for s in launch.kernel.body)
+    return replace(launch, kernel=replace(launch.kernel, body=body))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Views:
+    """Buffers under other shapes, each made once."""
+
+    known: dict[tuple[Buffer, int], Buffer]
+
+    def merged(self, b: Buffer, at: int) -> Buffer:
+        """b with the dimensions at and at + 1 as one."""
+        if (b, at) not in self.known:
+            shape = (*b.shape[:at], b.shape[at] * b.shape[at + 1], *b.shape[at + 2 :])
+            self.known[b, at] = Buffer(b.name, b.dtype, shape, base=b.root)
+        return self.known[b, at]
+
+
+def _statement(s: Stmt, views: _Views) -> Stmt:
+    match s:
+        case Compute() if not _has_products(s.expr):
+            return _compute(_folds(s, s.expr, views), views)
+        case For():
+            nest = _nest(s)
+            if nest is not None:
+                return _stores(*nest, views)
+            return For(s.axis, tuple(_statement(x, views) for x in s.body))
+    return s
+
+
+def _has_products(e: Expr) -> bool:
+    return any(isinstance(x, Fold) and x.kind == "dot" for x in walk(e))
+
+
+def _compute(s: Compute, views: _Views) -> Compute:
+    """s over fewer axes."""
+    for a, b in pairwise(s.axes):
+        if _is_one(a, b, (s.expr,)):
+            at = s.axes.index(a)
+            c = Axis(a.name, a.extent * b.extent)
+            axes = (*s.axes[:at], c, *s.axes[at + 2 :])
+            e = _replaced(s.expr, (a, b), c, views)
+            return _compute(Compute(views.merged(s.buffer, at), axes, e), views)
+    return s
+
+
+def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
+    """s, its folds over fewer axes."""
+    for fold in walk(root):
+        if not isinstance(fold, Fold):
+            continue
+        parts = fold.terms if fold.when is None else (*fold.terms, fold.when)
+        for a, b in pairwise(fold.axes):
+            if _is_one(a, b, parts):
+                at = fold.axes.index(a)
+                c = Axis(a.name, a.extent * b.extent)
+                axes = (*fold.axes[:at], c, *fold.axes[at + 2 :])
+                made = [_replaced(x, (a, b), c, views) for x in parts]
+                terms, when = made[: len(fold.terms)], made[len(fold.terms) :]
+                one = Fold(fold.kind, axes, tuple(terms), when[0] if when else None)
+                e = rewrite(root, {fold: one})
+                return _folds(replace(s, expr=e), e, views)
+    return s
+
+
+def _is_one(a: Axis, b: Axis, parts: Sequence[Expr]) -> bool:
+    """Whether a and b occur in the parts as one axis would."""
+    for e in walk(*parts):
+        below = children(e)
+        if a not in below and b not in below:
+            continue
+        if not isinstance(e, Load) or e.mode != "proven" or not _adjoin(a, b, e.index, e.buffer):
+            return False
+    return a not in parts and b not in parts
+
+
+def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], buffer: Buffer) -> bool:
+    """Whether the index has a, then b over the whole of its dimension, and neither elsewhere."""
+    places = [i for i, e in enumerate(index) if e is a or e is b]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    at = places[0]
+    return index[at] is a and index[at + 1] is b and buffer.shape[at + 1] == b.extent
+
+
+def _replaced(e: Expr, pair: tuple[Axis, Axis], c: Axis, views: _Views) -> Expr:
+    """e over c instead of the pair."""
+
+    def load(x: Load) -> Expr | None:
+        if pair[0] not in x.index:
+            return None
+        at = x.index.index(pair[0])
+        index = (*x.index[:at], c, *x.index[at + 2 :])
+        return Load(views.merged(x.buffer, at), index, x.mode, x.default)
+
+    return rewrite(e, {}, load)
+
+
+def _nest(s: For) -> tuple[list[Axis], Store] | None:
+    """The axes of loops directly inside one another, and the store in the innermost."""
+    axes, inner = [s.axis], s.body
+    while len(inner) == 1 and isinstance(inner[0], For):
+        axes.append(inner[0].axis)
+        inner = inner[0].body
+    if len(inner) == 1 and isinstance(inner[0], Store) and not _has_folds(inner[0]):
+        return axes, inner[0]
+    return None
+
+
+def _has_folds(s: Store) -> bool:
+    return any(isinstance(e, Fold) for e in walk(*s.index, s.expr))
+
+
+def _stores(axes: list[Axis], s: Store, views: _Views) -> Stmt:
+    """The nest over fewer axes."""
+    for at, (a, b) in enumerate(pairwise(axes)):
+        if _is_one(a, b, (s.expr,)) and _adjoin(a, b, s.index, s.buffer):
+            place = s.index.index(a)
+            c = Axis(a.name, a.extent * b.extent)
+            index = (*s.index[:place], c, *s.index[place + 2 :])
+            e = _replaced(s.expr, (a, b), c, views)
+            store = Store(views.merged(s.buffer, place), index, e)
+            return _stores([*axes[:at], c, *axes[at + 2 :]], store, views)
+    body: Stmt = s
+    for axis in reversed(axes):
+        body = For(axis, (body,))
+    return body
