@@ -340,9 +340,7 @@ def test_batch_normalization_before_opset_9_may_have_statistics_of_each_feature(
 # What is refused
 
 
-def test_random_dropout_and_strings_are_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="random"):
-        run("Dropout", 13, f32(1), np.float32(0.5), np.bool_(True))
+def test_strings_are_refused() -> None:
     with pytest.raises(UnsupportedModel, match="strings"):
         run("Constant", 13, value_string="a")
     with pytest.raises(UnsupportedModel, match="element type"):

@@ -43,13 +43,18 @@ class Opened:
 
 
 def load(
-    source: Source, *, dims: Mapping[str, int] | None = None, limits: Limits | None = None
+    source: Source,
+    *,
+    dims: Mapping[str, int] | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
 ) -> Graph:
-    """The graph of a model: a path, bytes or a ModelProto. dims: sizes for symbolic dims.
+    """The graph of a model: a path, bytes or a ModelProto. dims: sizes for symbolic dims. seed: of
+    random operators that state none.
 
     Raises ModelError, and FeedError where the model has no such dim.
     """
-    return open_model(source, dims=dims, limits=limits).graph
+    return open_model(source, dims=dims, limits=limits, seed=seed).graph
 
 
 def open_model(
@@ -59,8 +64,10 @@ def open_model(
     denotations: Mapping[str, int] | None = None,
     limits: Limits | None = None,
     strict: bool = True,
+    seed: int = 0,
 ) -> Opened:
-    """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes.
+    """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes, `seed`
+    is the seed of random operators that state none.
 
     Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1.
     """
@@ -68,7 +75,7 @@ def open_model(
     metadata = _metadata(model.proto)
     if dims or denotations:
         model = _fixed(model, dims or {}, denotations or {}, strict)
-    return Opened(resolve(model), metadata, model.name)
+    return Opened(resolve(model, seed=seed), metadata, model.name)
 
 
 def _metadata(proto: ModelProto) -> Metadata:

@@ -1,17 +1,16 @@
-"""Activation functions, Clip and Dropout."""
+"""Activation functions and Clip."""
 
 from __future__ import annotations
 
 from math import pi, sqrt
 
 from sardonyx import types as t
-from sardonyx.errors import InvalidModel, UnsupportedModel
+from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, cast, where
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
 from sardonyx.ops.registry import operator
-from sardonyx.types import DType
 
 LOWEST, HIGHEST = -3.4028234663852886e38, 3.4028234663852886e38  # of float32
 
@@ -111,15 +110,15 @@ def mish(k: Builder, x: Tensor) -> Tensor:
 def gelu(k: Builder, x: Tensor, *, approximate: str = "none") -> Tensor:
     if approximate not in ("none", "tanh"):
         raise InvalidModel(f"approximate is none or tanh, found {approximate}")
-    shape = _gelu_erf if approximate == "none" else _gelu_tanh
+    shape = gelu_erf if approximate == "none" else gelu_tanh
     return elementwise(k, shape, x)
 
 
-def _gelu_erf(x: Expr) -> Expr:
+def gelu_erf(x: Expr) -> Expr:
     return x * 0.5 * (fn.erf(x * sqrt(0.5)) + 1)
 
 
-def _gelu_tanh(x: Expr) -> Expr:
+def gelu_tanh(x: Expr) -> Expr:
     return x * 0.5 * (fn.tanh((x + x * x * x * 0.044715) * sqrt(2 / pi)) + 1)
 
 
@@ -167,41 +166,3 @@ def clip(k: Builder, x: Tensor, min: Tensor | None = None, max: Tensor | None = 
         return e if max is None else minimum(e, max.broadcast(i))
 
     return k.compute(x.shape, element, x.dtype)
-
-
-@operator("Dropout", 1, 6)
-def dropout_1(
-    k: Builder, x: Tensor, *, is_test: int = 0, ratio: float = 0.5
-) -> tuple[Tensor, Tensor]:
-    if not is_test and ratio:
-        raise UnsupportedModel("Dropout with is_test=0 is random; set is_test=1 for inference")
-    return x, _ones(k, x, x.dtype)
-
-
-@operator("Dropout", 7)
-def dropout_7(k: Builder, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-    return x, _ones(k, x, x.dtype)
-
-
-@operator("Dropout", 10)
-def dropout_10(k: Builder, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-    return x, _ones(k, x, t.bool_)
-
-
-@operator("Dropout", 12, 13, 22)
-def dropout(
-    k: Builder,
-    x: Tensor,
-    ratio: Tensor | None = None,
-    training_mode: Tensor | None = None,
-    *,
-    seed: int | None = None,
-) -> tuple[Tensor, Tensor]:
-    training = training_mode is not None and any(training_mode.ints())
-    if training and (ratio is None or any(ratio.floats())):
-        raise UnsupportedModel("Dropout in training mode is random; it is identity at ratio 0")
-    return x, _ones(k, x, t.bool_)
-
-
-def _ones(k: Builder, x: Tensor, dtype: DType) -> Tensor:
-    return k.compute(x.shape, lambda *_: 1, dtype)

@@ -29,10 +29,11 @@ Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
-    "activation", "bitcast", "cast", "col2im", "compress", "constant", "conv", "cumulative",
-    "detection", "einsum", "elementwise", "gather", "linalg", "matmul", "movement", "nonzero",
-    "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "recurrent", "reduce", "reshape",
-    "resize", "roi", "sample", "scatter", "shape", "softmax", "spectrum", "training", "unique",
+    "activation", "bitcast", "cast", "col2im", "compress", "constant", "control", "conv",
+    "cumulative", "detection", "einsum", "elementwise", "gather", "linalg", "matmul",
+    "movement", "nonzero", "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random",
+    "recurrent", "reduce", "reshape", "resize", "roi", "sample", "scatter", "sequence", "shape",
+    "softmax", "spectrum", "training", "unique",
 )  # fmt: skip
 
 
@@ -46,6 +47,11 @@ class Operator:
     since: int
     define: Definition
     accuracy: Accuracy
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether it is random: it has the attribute `seed`."""
+        return "seed" in _keywords(self.define)
 
     def __str__(self) -> str:
         return f"{self.domain or 'ai.onnx'}::{self.name}-{self.since}"

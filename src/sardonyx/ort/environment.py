@@ -51,8 +51,17 @@ def set_default_logger_verbosity(verbosity: int) -> None:
     """Ignored: Sardonyx has no log."""
 
 
+_state = {"seed": 0}  # onnxruntime's set_seed is of the process
+
+
 def set_seed(seed: int) -> None:
-    """Ignored: no operator of Sardonyx is random without a seed of its own."""
+    """The seed of random operators that state none, in sessions that are made from now on."""
+    _state["seed"] = seed
+
+
+def current_seed() -> int:
+    """What `set_seed` gave, or 0."""
+    return _state["seed"]
 
 
 def preload_dlls(

@@ -18,7 +18,7 @@ from sardonyx.loading import Opened, open_model
 from sardonyx.model.load import serialized
 from sardonyx.ort.binding import IOBinding
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
-from sardonyx.ort.environment import PROVIDER, get_available_providers
+from sardonyx.ort.environment import PROVIDER, current_seed, get_available_providers
 from sardonyx.ort.failures import loading, running
 from sardonyx.ort.feeds import check_supported, converted, wanted
 from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_arg
@@ -217,6 +217,7 @@ class InferenceSession(Session):
                     dims=options._by_name,
                     denotations=options._by_denotation,
                     strict=False,
+                    seed=current_seed(),
                 )
             self._graph = self._opened.graph
             check_supported(self._graph)

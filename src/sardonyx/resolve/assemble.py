@@ -15,6 +15,7 @@ from sardonyx.resolve.boundary import boundary
 from sardonyx.resolve.functions import Inliner
 from sardonyx.resolve.operators import value
 from sardonyx.resolve.rename import Names
+from sardonyx.resolve.seeds import default_seed
 from sardonyx.resolve.shapes import tensor_type
 from sardonyx.resolve.weights import Weights
 from sardonyx.types import Array, TensorType, by_numpy
@@ -22,13 +23,14 @@ from sardonyx.types import Array, TensorType, by_numpy
 
 @dataclass(slots=True, eq=False)
 class Assembler:
-    """Makes the graphs of one model."""
+    """Makes the graphs of one model; `seed` is the session's."""
 
     inliner: Inliner
     weights: Weights
     params: Names
     limits: Limits
     unnamed: set[str] = field(default_factory=set)
+    seed: int = 0
 
     def main(self, model: ModelProto, inferred: GraphProto) -> Graph:
         """The main graph."""
@@ -89,10 +91,13 @@ class Assembler:
             if not a.HasField("g") and not a.name.startswith("__"):
                 attributes[a.name] = value(a, self.weights.of, note.label(node))
         typed = {name: g for _, name, g in subgraphs([twin] if twin is not None else [])}
+        domain, since = canonical(node.domain), note.schema.since_version
+        operator = domain, node.op_type, since
+        attributes |= default_seed(operator, attributes, note.path, self.seed)
         return Operation(
             op_type=node.op_type,
-            domain=canonical(node.domain),
-            since=note.schema.since_version,
+            domain=domain,
+            since=since,
             inputs=_trimmed(node.input),
             outputs=_trimmed(node.output),
             attributes=attributes,

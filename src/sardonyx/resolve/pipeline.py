@@ -27,12 +27,13 @@ Result = TypeVar("Result")
 MAIN = "the main graph"
 
 
-def resolve(source: Source, limits: Limits | None = None) -> Graph:
-    """The graph of a model in a file, in bytes, in a ModelProto or in a loaded Model.
+def resolve(source: Source, limits: Limits | None = None, seed: int = 0) -> Graph:
+    """The graph of a model in a file, in bytes, in a ModelProto or in a loaded Model. `seed` is
+    the session's, for random operators whose nodes state none.
 
     Raises InvalidModel, UnsupportedModel or LimitExceeded, naming the model and the culprit.
     """
-    return _with_model(source, limits, _resolve)
+    return _with_model(source, limits, lambda model, proto: _resolve(model, proto, seed))
 
 
 def value_types(source: Source, limits: Limits | None = None) -> dict[str, TypeProto]:
@@ -69,10 +70,10 @@ class Prepared:
     unnamed: frozenset[str]
 
 
-def _resolve(model: Model, proto: ModelProto) -> Graph:
+def _resolve(model: Model, proto: ModelProto, seed: int) -> Graph:
     ready = _prepare(model, proto)
     unnamed = set(ready.unnamed)
-    assembler = Assembler(ready.inliner, ready.weights, ready.params, model.limits, unnamed)
+    assembler = Assembler(ready.inliner, ready.weights, ready.params, model.limits, unnamed, seed)
     return infer(assembler.main(proto, ready.typed))
 
 
