@@ -20,7 +20,7 @@ from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Source
 from sardonyx.resolve import graph_from_nodes, resolve
-from sardonyx.types import Array, TensorType, by_numpy
+from sardonyx.types import Array, TensorType, Value, by_numpy
 
 
 class SardonyxRep(BackendRep):
@@ -115,16 +115,20 @@ def _type_of(name: str, value: Array) -> TensorType:
     return TensorType(dtype, value.shape)
 
 
-def _named(graph: Graph, inputs: Any) -> dict[str, Array]:
+def _named(graph: Graph, inputs: Any) -> dict[str, Value]:
     """The feeds by name."""
     if isinstance(inputs, Mapping):
-        return {name: _array(name, value) for name, value in inputs.items()}
+        return {name: _value(graph, name, value) for name, value in inputs.items()}
     if isinstance(inputs, np.ndarray):
         inputs = [inputs]
     names = (*graph.inputs, *graph.overridable)
     if not len(graph.inputs) <= len(inputs) <= len(names):
         raise FeedError(f"{len(inputs)} inputs are given; the model has {', '.join(names)}")
-    return {name: _array(name, x) for name, x in zip(names, inputs, strict=False)}
+    return {name: _value(graph, name, x) for name, x in zip(names, inputs, strict=False)}
+
+
+def _value(graph: Graph, name: str, value: Value) -> Value:
+    return value if name in graph.containers else _array(name, value)
 
 
 def _array(name: str, value: Any) -> Array:

@@ -13,16 +13,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, SardonyxError, UnsupportedModel
+from sardonyx.errors import BuildError, SardonyxError, Undetermined, UnsupportedModel
+from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined
 from sardonyx.machine import Machine
-from sardonyx.types import Array
+from sardonyx.stages import Runner, is_staged
+from sardonyx.types import Value
 
 Kind: TypeAlias = Literal["machine", "native", "auto"]
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -36,7 +38,7 @@ class Engine(Protocol):
     def name(self) -> str:
         """ "machine" or "native"."""
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError, Undetermined or RunError."""
 
     def memory(self) -> tuple[int, int]:
@@ -52,7 +54,7 @@ class MachineEngine:
         self._machine = Machine(graph)
         self._lock = Lock()  # a machine has one state
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
         with self._lock:
             return self._machine.run(feeds)
@@ -64,20 +66,52 @@ class MachineEngine:
             return plan.size, plan.lower_bound
 
 
+class StagedEngine:
+    """A graph whose sizes depend on data, or in which the host takes part: each part that can be
+    compiled is run by an engine of its own (sardonyx/stages.py)."""
+
+    name = "native"
+
+    def __init__(self, graph: Graph, make: Callable[[Graph], Engine]) -> None:
+        self.graph = graph
+        self._runner = Runner(make)
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name."""
+        return self._runner.run(self.graph, checked(self.graph, feeds))
+
+    def memory(self) -> tuple[int, int]:
+        """The largest N of the parts that have run, and the largest lower bound."""
+        sizes = [engine.memory() for engine in self._runner.all_made()]
+        if not sizes:
+            raise Undetermined("the size of M depends on what is fed: run the model first")
+        return max(n for n, _ in sizes), max(bound for _, bound in sizes)
+
+
 def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = None) -> Engine:
     """The engine of that kind for a graph; `progress` hears of long work.
 
     Raises BuildError where "native" is asked for and there is no C compiler, UnsupportedModel
     where an operator has no definition.
     """
-    for error in undetermined(graph).values():
-        if isinstance(error, UnsupportedModel):
-            raise error
+    supported(graph)
     if choose(kind) == "machine":
         return MachineEngine(graph)
     from sardonyx.native import NativeEngine
 
+    if is_staged(graph):
+        return StagedEngine(graph, partial(NativeEngine, progress=progress))
     return NativeEngine(graph, progress=progress)
+
+
+def supported(graph: Graph) -> None:
+    """Raises UnsupportedModel where an operator of the graph or of a subgraph is not there."""
+    for error in undetermined(graph).values():
+        if isinstance(error, UnsupportedModel):
+            raise error
+    for op in graph.operations:
+        for body in op.subgraphs.values():
+            supported(body)
 
 
 def choose(kind: Kind = "auto") -> Literal["machine", "native"]:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from sardonyx import types as t
 from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.graph import Graph
-from sardonyx.types import Array
+from sardonyx.types import (
+    Array,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    Value,
+    ValueType,
+)
 
 
-def checked(graph: Graph, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+def checked(graph: Graph, feeds: Mapping[str, Value]) -> dict[str, Value]:
     """The feeds as native arrays of the inputs' types; FeedError names the first that does not
     fit, UnsupportedModel an input of a type that Sardonyx does not have."""
     allowed = (*graph.inputs, *graph.overridable)
@@ -21,15 +28,33 @@ def checked(graph: Graph, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array
         if name not in allowed:
             raise FeedError(f"'{name}' is not an input; the inputs are {', '.join(allowed)}")
     for name in graph.inputs:
-        if name not in graph.types:
+        if name not in graph.types and name not in graph.containers:
             raise UnsupportedModel(f"the input '{name}' has a type that Sardonyx does not have")
         if name not in feeds:
             raise FeedError(f"the input '{name}' is not fed")
-    return {name: _fitting(name, np.asarray(feed), graph) for name, feed in feeds.items()}
+    kinds = {**graph.containers, **graph.types}
+    return {name: _fitting(name, feed, kinds[name]) for name, feed in feeds.items()}
 
 
-def _fitting(name: str, value: Array, graph: Graph) -> Array:
-    wanted = graph.types[name]
+def _fitting(name: str, value: Value, wanted: ValueType | None) -> Value:
+    """A feed as a value of the type wanted."""
+    match wanted:
+        case TensorType():
+            return _tensor(name, np.asarray(value), wanted)
+        case SequenceType():
+            if not isinstance(value, list | tuple):
+                raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a list")
+            return [_fitting(f"{name}[{i}]", v, wanted.element) for i, v in enumerate(value)]
+        case OptionalType():
+            return None if value is None else _fitting(name, value, wanted.element)
+        case MapType():
+            if not isinstance(value, dict):
+                raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a dict")
+            return value
+    return value
+
+
+def _tensor(name: str, value: Array, wanted: TensorType) -> Array:
     if t.by_numpy(value.dtype) is not wanted.dtype:
         raise FeedError(f"'{name}' is fed with {value.dtype}, expected {wanted}")
     shape = wanted.shape
@@ -38,6 +63,16 @@ def _fitting(name: str, value: Array, graph: Graph) -> Array:
         or any(isinstance(d, int) and d != n for d, n in zip(shape, value.shape, strict=True))
     ):
         raise FeedError(f"'{name}' is fed with the shape {value.shape}, expected {wanted}")
+    if wanted.dtype is t.string:
+        return np.array([_text(name, s) for s in value.flat], object).reshape(value.shape)
     if wanted.dtype is t.bool_:
         return np.asarray(np.ascontiguousarray(value).view(np.uint8) != 0).reshape(value.shape)
     return value.astype(wanted.dtype.numpy, copy=False)
+
+
+def _text(name: str, item: object) -> str:
+    if isinstance(item, bytes):
+        return item.decode()
+    if not isinstance(item, str):
+        raise FeedError(f"'{name}' holds {type(item).__name__}, expected strings")
+    return str(item)

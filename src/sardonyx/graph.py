@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.dims import symbols
-from sardonyx.types import Array, TensorType
+from sardonyx.types import Array, Container, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Graph:
     initializers: name -> value. types: name -> type, for every tensor. declared: the types the
     model itself states. values: what is known of small integer tensors (arrays of Dims), found
     when shapes were propagated. unnamed: the symbolic dims that stand for a size which the model
-    leaves out. A tensor whose type Sardonyx cannot express (strings, sequences) has no type here.
+    leaves out. containers: the types of what is no tensor (sequences, optionals, maps).
     """
 
     name: str
@@ -70,14 +70,18 @@ class Graph:
     opsets: Mapping[str, int]
     metadata: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+    containers: Mapping[str, Container] = field(default_factory=dict)
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The symbolic dims of the inputs, in order of appearance."""
+        """The symbolic dims of the inputs, in order of appearance; and the symbols that stand for
+        an input's value."""
         found: dict[str, None] = {}
         for name in (*self.inputs, *self.overridable):
             known = self.types.get(name)
-            for dim in (known and known.shape) or ():
+            value = self.values.get(name)
+            symbolic = value.flat if value is not None and value.dtype == object else ()
+            for dim in (*((known and known.shape) or ()), *symbolic):
                 found.update(dict.fromkeys(sorted(symbols(dim))))
         return tuple(found)
 

@@ -40,10 +40,11 @@ from sardonyx.kernel.expr import Load, walk
 from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.kernel.verify import settle
-from sardonyx.ops.registry import Operator, find, lower
+from sardonyx.ops.registry import Operator, find, find_host, lower, sized_by
 from sardonyx.types import Array, DType, TensorType
 
 LARGEST = 1 << 48  # elements that a tensor may have, zero dims counted as one
+SYMBOLS = 16  # elements of an input whose value is symbols
 WORK = 1 << 16  # elements of the inputs of an operation whose value is computed here
 TYPE_OF: dict[str, DType | int] = {
     # operator: the dtype of its outputs, or the input that has it
@@ -157,6 +158,10 @@ def _infer(graph: Graph, declared: bool) -> Graph:
 
 def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
     """The settled kernel and its number of made traps; errors name the operation."""
+    if on_host(known.types, known.graph, op):
+        raise Undetermined(f"{op}: it is performed by the host, when its operands are there")
+    if sized_by(op.domain, op.op_type, op.since):
+        raise Undetermined(f"{op}: the size of what it gives depends on data")
     operator = find(op.domain, op.op_type, op.since)
     if operator is None:
         where = op.domain or "ai.onnx"
@@ -181,6 +186,15 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
             f"{_explain(known, op, error)} ({type(error).__name__}: the operands or attributes "
             f"do not fit {operator})"
         ) from error
+
+
+def on_host(types: Mapping[str, TensorType], graph: Graph, op: Operation) -> bool:
+    """Whether the host performs op: no kernel does, or an operand does not lie in M."""
+    if op.subgraphs or find_host(op.domain, op.op_type, op.since):
+        return True
+    operands = [types.get(name) for name in op.inputs if name]
+    strings = any(x is not None and x.dtype is t.string for x in operands)
+    return strings or any(name in graph.containers for name in op.inputs)
 
 
 def _check_sizes(operator: Operator, kernel: Kernel) -> None:
@@ -325,6 +339,20 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
         ),
         declared=False,
     )
+
+
+def with_symbolic_values(graph: Graph) -> Graph:
+    """The graph, inferred with a symbol for each element of the integer inputs whose values decide
+    shapes: where all of it can be lowered, one compilation serves all values from 1 on."""
+    values = {}
+    for name in value_inputs(graph):
+        tensor = graph.types[name]
+        count = prod(d for d in tensor.shape or () if isinstance(d, int))
+        known = tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape)
+        if known and count <= SYMBOLS and tensor.dtype.is_integer and name in graph.inputs:
+            symbolic = np.array([symbol(f"{name}[{i}]") for i in range(count)], object)
+            values[name] = symbolic.reshape([d for d in tensor.shape or () if isinstance(d, int)])
+    return _infer(replace(graph, values={**graph.values, **values}), declared=False)
 
 
 def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:

@@ -22,7 +22,7 @@ from sardonyx.emit import Source, emit
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
-from sardonyx.infer import bind, unified, value_inputs
+from sardonyx.infer import bind, unified, value_inputs, with_symbolic_values
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned
@@ -86,10 +86,12 @@ class NativeEngine:
         self._symbolic: dict[bool, _Compiled | None] = {}
         self._special: OrderedDict[tuple[object, ...], _Compiled] = OrderedDict()
         self._deciding = value_inputs(graph)
+        self._flexible = with_symbolic_values(graph) if self._deciding else graph
+        self._specific = bool(self._deciding and value_inputs(self._flexible))
         self._idle: list[Array] = []
         self._lock = threading.RLock()
         self._last: Plan | None = None
-        if not self._deciding:
+        if not self._specific:
             self._general(overridden=False)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -117,10 +119,10 @@ class NativeEngine:
     def _choose(self, fed: Mapping[str, Array]) -> tuple[_Compiled, dict[str, int]]:
         """The program for these feeds, and the numbers of its symbolic dims."""
         overridden = any(n in fed for n in self.graph.overridable)
-        general = None if self._deciding else self._general(overridden)
+        general = None if self._specific else self._general(overridden)
         if general is not None:
-            dims = _dims(self.graph, fed)
-            if 0 not in dims.values():
+            dims = _dims(self._flexible, fed)
+            if min(dims.values(), default=1) >= 1:
                 return general, dims
         return self._specialised(fed), {}
 
@@ -128,7 +130,7 @@ class NativeEngine:
         """The one program for all shapes; None where sizes are not known in general."""
         if overridden not in self._symbolic:
             try:
-                made: _Compiled | None = self._compile(self.graph, overridden)
+                made: _Compiled | None = self._compile(self._flexible, overridden)
             except Undetermined:
                 made = None
             self._symbolic[overridden] = made
@@ -223,7 +225,13 @@ class NativeEngine:
 
 def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
     """The numbers of the symbolic dims. Raises FeedError where a dim would have two."""
-    return unified(graph, {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()})
+    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+    dims = unified(graph, types)
+    for name in graph.inputs:
+        value = graph.values.get(name)
+        if value is not None and value.dtype == object:
+            dims.update(zip(map(str, value.flat), map(int, fed[name].flat), strict=True))
+    return dims
 
 
 def _empty(tensor: TensorType, dims: Mapping[str, int]) -> Array:

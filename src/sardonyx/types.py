@@ -1,7 +1,9 @@
 """Element types and tensor types.
 
 A dtype is a row of the table below; no code is written per dtype. A storage type (float16,
-bfloat16) is computed in its ``compute`` type and rounds at every operator boundary.
+bfloat16, the floats and integers of at most 8 bits that C does not have) is computed in its
+``compute`` type and rounds at every operator boundary. In M each element has bytes of its own; one
+below 8 bits is the low bits of a byte whose other bits are 0, as in ml_dtypes' arrays.
 """
 
 from __future__ import annotations
@@ -20,13 +22,31 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Format:
+    """The codes of a float of at most 8 bits; magnitudes ascend like their codes from 0 on.
+
+    sign: the sign bit. fraction: bits of the fraction. bias: of the exponent. top: the code of
+    the greatest finite value. over: what is beyond it where a cast does not saturate (infinity or
+    NaN; top again if there is neither). nan: what a NaN becomes. zero: what -0 becomes.
+    """
+
+    sign: int
+    fraction: int
+    bias: int
+    top: int
+    over: int
+    nan: int
+    zero: int
+
+
+@dataclass(frozen=True, slots=True)
 class DType:
     """One element type.
 
     name: SONNX and ONNX's lower-case name. onnx: its TensorProto.DataType code. kind: "f" float,
     "i" signed, "u" unsigned, "b" bool, "c" complex, "s" string. bits: of one element. compute: the
     name of the type that arithmetic is done in. c: the C99 type of one element in M. ort: the
-    word inside onnxruntime's ``tensor(...)``.
+    word inside onnxruntime's ``tensor(...)``. format: of a float of at most 8 bits with a sign.
     """
 
     name: str
@@ -37,11 +57,17 @@ class DType:
     c: str
     ort: str
     numpy: np.dtype[np.generic]
+    format: Format | None = None
 
     @property
     def size(self) -> int:
         """Bytes of one element."""
         return max(1, self.bits // 8)
+
+    @property
+    def is_storage(self) -> bool:
+        """Whether arithmetic takes place in another type."""
+        return self.compute != self.name
 
     @property
     def is_float(self) -> bool:
@@ -90,17 +116,50 @@ uint8 = _row("uint8", 2, "u", 8, "uint8_t", "uint8", np.uint8)
 uint16 = _row("uint16", 4, "u", 16, "uint16_t", "uint16", np.uint16)
 uint32 = _row("uint32", 12, "u", 32, "uint32_t", "uint32", np.uint32)
 uint64 = _row("uint64", 13, "u", 64, "uint64_t", "uint64", np.uint64)
+uint4 = _row("uint4", 21, "u", 4, "uint8_t", "uint4", ml_dtypes.uint4, "uint8")
+int4 = _row("int4", 22, "i", 4, "uint8_t", "int4", ml_dtypes.int4, "int8")
+uint2 = _row("uint2", 25, "u", 2, "uint8_t", "uint2", ml_dtypes.uint2, "uint8")
+int2 = _row("int2", 26, "i", 2, "uint8_t", "int2", ml_dtypes.int2, "int8")
 bool_ = _row("bool", 9, "b", 8, "uint8_t", "bool", np.bool_)
 
+
+def _small(name: str, code: int, bits: int, np_type: npt.DTypeLike, *codes: int) -> DType:
+    """A float of at most 8 bits; codes: of its Format, from the bits of the fraction on."""
+    layout = Format(1 << (bits - 1), *codes) if codes else None
+    np_dtype = np.dtype(np_type)
+    return DType(name, code, "f", bits, "float32", "uint8_t", name, np_dtype, layout)
+
+
+#                                                            fraction, bias, top, over, nan, zero
+float8e4m3fn = _small("float8e4m3fn", 17, 8, ml_dtypes.float8_e4m3fn, 3, 7, 0x7E, 0x7F, 0x7F, 0x80)
+float8e4m3fnuz = _small(
+    "float8e4m3fnuz", 18, 8, ml_dtypes.float8_e4m3fnuz, 3, 8, 0x7F, 0x80, 0x80, 0
+)
+float8e5m2 = _small("float8e5m2", 19, 8, ml_dtypes.float8_e5m2, 2, 15, 0x7B, 0x7C, 0x7E, 0x80)
+float8e5m2fnuz = _small(
+    "float8e5m2fnuz", 20, 8, ml_dtypes.float8_e5m2fnuz, 2, 16, 0x7F, 0x80, 0x80, 0
+)
+float4e2m1 = _small("float4e2m1", 23, 4, ml_dtypes.float4_e2m1fn, 1, 1, 7, 7, 8, 8)
+float6e2m3 = _small("float6e2m3", 27, 6, ml_dtypes.float6_e2m3fn, 3, 1, 0x1F, 0x1F, 0x20, 0x20)
+float6e3m2 = _small("float6e3m2", 28, 6, ml_dtypes.float6_e3m2fn, 2, 3, 0x1F, 0x1F, 0x20, 0x20)
+float8e8m0 = _small("float8e8m0", 24, 8, ml_dtypes.float8_e8m0fnu)  # 2 ** (code - 127); 255: NaN
+
+SMALL = (
+    float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float4e2m1, float6e2m3, float6e3m2,
+)  # fmt: skip
 DTYPES: tuple[DType, ...] = (
     float32, float64, float16, bfloat16, int8, int16, int32, int64,
-    uint8, uint16, uint32, uint64, bool_,
+    uint8, uint16, uint32, uint64, bool_, uint4, int4, uint2, int2, *SMALL, float8e8m0,
 )  # fmt: skip
-INTEGERS = tuple(d for d in DTYPES if d.is_integer)
-FLOATS = tuple(d for d in DTYPES if d.is_float)
+# Those that most operators take; the others only move, and are cast.
+INTEGERS = tuple(d for d in DTYPES if d.is_integer and not d.is_storage)
+FLOATS = (float32, float64, float16, bfloat16)
 
-_BY_NAME = {d.name: d for d in DTYPES}
-_BY_ONNX = {d.onnx: d for d in DTYPES}
+# Strings live outside M, as objects of the host; no kernel computes with them.
+string = _row("string", 8, "s", 64, "", "string", object)
+
+_BY_NAME = {d.name: d for d in (*DTYPES, string)}
+_BY_ONNX = {d.onnx: d for d in (*DTYPES, string)}
 
 
 def by_name(name: str) -> DType:
@@ -117,6 +176,8 @@ def by_onnx(code: int) -> DType | None:
 def by_numpy(dtype: np.dtype[np.generic]) -> DType | None:
     """The dtype that NumPy calls `dtype` (in any byte order), or None."""
     native = dtype.newbyteorder("=")
+    if native.kind in "OUT":
+        return string
     return next((d for d in DTYPES if d.numpy == native), None)
 
 
@@ -130,3 +191,40 @@ class TensorType:
     def __str__(self) -> str:
         dims = "?" if self.shape is None else ", ".join(map(str, self.shape))
         return f"{self.dtype.name}[{dims}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    """A sequence of values of one type."""
+
+    element: ValueType | None
+
+    def __str__(self) -> str:
+        return f"sequence({self.element or '?'})"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """A value that may be absent."""
+
+    element: ValueType | None
+
+    def __str__(self) -> str:
+        return f"optional({self.element or '?'})"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A map from integers or strings to values of one type."""
+
+    key: DType
+    element: ValueType | None
+
+    def __str__(self) -> str:
+        return f"map({self.key}, {self.element or '?'})"
+
+
+Container: TypeAlias = SequenceType | OptionalType | MapType
+ValueType: TypeAlias = TensorType | Container
+# An array, a list (sequence), a dict (map), or None (an optional without a value).
+Value: TypeAlias = Any

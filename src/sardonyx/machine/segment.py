@@ -1,11 +1,6 @@
-"""The machine (G, M, T): a graph executed step by step in one byte array.
+"""A graph of known sizes executed step by step in one byte array (docs/machine.md).
 
-docs/machine.md defines it: the state is Definition 9, a step is Definition 11.
-
-    machine = Machine(graph)
-    for record in machine.start({"x": x}):
-        print(record.operation, record.reads, record.writes)
-    machine.outputs
+The state is Definition 9, a step is Definition 11.
 """
 
 from __future__ import annotations
@@ -60,13 +55,10 @@ class Prepared:
     table: Mapping[str, Entry]
 
 
-class Machine:
-    """Executes a graph step by step; the results are the definition of what the graph computes.
+class Segment:
+    """Executes a graph step by step whose sizes its inputs decide; see Machine for the options.
 
-    order: a permutation of the operations' indices; the next operation is always the first
-    executable one in it (by default: in the graph's order). no_reuse: every tensor has a place of
-    its own in M. poison: a byte that fills M wherever no live tensor is. limit: the most bytes
-    that M may have. fused=False computes sums of products unfused (numerics="unfused").
+    order: a permutation of the operations' indices. number: of the first step, in errors.
     """
 
     def __init__(
@@ -92,7 +84,7 @@ class Machine:
         self._state: State | None = None
         self._fault: RunError | None = None
 
-    def start(self, feeds: Mapping[str, npt.ArrayLike]) -> Machine:
+    def start(self, feeds: Mapping[str, npt.ArrayLike]) -> Segment:
         """Makes the initial state: M holds the feeds and the initializers, and nothing else.
 
         Raises FeedError where the feeds do not fit, UnsupportedModel where an operator has no

@@ -16,9 +16,9 @@ from sardonyx.resolve.functions import Inliner
 from sardonyx.resolve.operators import value
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.seeds import default_seed
-from sardonyx.resolve.shapes import tensor_type
+from sardonyx.resolve.shapes import container_type, tensor_type
 from sardonyx.resolve.weights import Weights
-from sardonyx.types import Array, TensorType, by_numpy
+from sardonyx.types import Array, Container, TensorType, by_numpy
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +43,7 @@ class Assembler:
             [v.name for v in graph.input],
             [v.name for v in graph.output],
         )
-        declared = self._types(graph, inferred, initializers)
+        declared, containers = self._types(graph, inferred, initializers)
         return Graph(
             name=graph.name,
             inputs=edge.inputs,
@@ -57,12 +57,13 @@ class Assembler:
             opsets=opsets(model.opset_import, "the model"),
             metadata={p.key: p.value for p in model.metadata_props},
             unnamed=frozenset(self.unnamed),
+            containers=containers,
         )
 
     def _inner(self, graph: GraphProto, inferred: GraphProto) -> Graph:
         """A subgraph; its initializers cannot be fed."""
         initializers = self._initializers(graph)
-        declared = self._types(graph, inferred, initializers)
+        declared, containers = self._types(graph, inferred, initializers)
         return Graph(
             name=graph.name,
             inputs=tuple(v.name for v in graph.input if v.name not in initializers),
@@ -74,6 +75,7 @@ class Assembler:
             declared=declared,
             values={},
             opsets={},
+            containers=containers,
         )
 
     def _initializers(self, graph: GraphProto) -> dict[str, Array]:
@@ -109,21 +111,26 @@ class Assembler:
 
     def _types(
         self, graph: GraphProto, inferred: GraphProto, initializers: dict[str, Array]
-    ) -> dict[str, TensorType]:
-        """The types of this graph's tensors; an initializer's value says its own."""
+    ) -> tuple[dict[str, TensorType], dict[str, Container]]:
+        """The types of this graph's tensors, an initializer's value says its own; and of what is
+        no tensor."""
         found: dict[str, TensorType] = {}
+        containers: dict[str, Container] = {}
         own = {v.name for v in (*graph.input, *graph.output)} | set(initializers)
         own |= {name for node in graph.node for name in node.output}
         for info in (*inferred.input, *inferred.value_info, *inferred.output):
             if info.name in own and info.name not in found:
-                made = tensor_type(info.type, info.name, self.params, self.limits, self.unnamed)
+                arguments = (info.type, info.name, self.params, self.limits, self.unnamed)
+                made = tensor_type(*arguments)
                 if made is not None:
                     found[info.name] = made
+                elif (container := container_type(*arguments)) is not None:
+                    containers[info.name] = container
         for name, array in initializers.items():
             dtype = by_numpy(array.dtype)
             if dtype is not None:
                 found[name] = TensorType(dtype, array.shape)
-        return found
+        return found, containers
 
 
 def _trimmed(names: Sequence[str]) -> tuple[str, ...]:

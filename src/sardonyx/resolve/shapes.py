@@ -22,7 +22,15 @@ from sardonyx.resolve.functions import Inliner, Note
 from sardonyx.resolve.operators import has_body, lookup
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.weights import is_light
-from sardonyx.types import TensorType, by_onnx
+from sardonyx.types import (
+    Container,
+    MapType,
+    OptionalType,
+    SequenceType,
+    TensorType,
+    ValueType,
+    by_onnx,
+)
 
 VERSIONED = "sardonyx.versioned"
 
@@ -238,6 +246,26 @@ def tensor_type(
         else:
             shape.append(dim.dim_value if dim.HasField("dim_value") else symbol(dim.dim_param))
     return TensorType(dtype, tuple(shape))
+
+
+def container_type(
+    proto: TypeProto, name: str, params: Names, limits: Limits, unnamed: set[str]
+) -> Container | None:
+    """A TypeProto that is no tensor's as a container type; None for any other."""
+
+    def element(inner: TypeProto) -> ValueType | None:
+        arguments = (inner, name, params, limits, unnamed)
+        return tensor_type(*arguments) or container_type(*arguments)
+
+    match proto.WhichOneof("value"):
+        case "sequence_type":
+            return SequenceType(element(proto.sequence_type.elem_type))
+        case "optional_type":
+            return OptionalType(element(proto.optional_type.elem_type))
+        case "map_type":
+            key = by_onnx(proto.map_type.key_type)
+            return None if key is None else MapType(key, element(proto.map_type.value_type))
+    return None
 
 
 def check_stated(proto: TypeProto, name: str, limits: Limits) -> None:
