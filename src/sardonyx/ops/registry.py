@@ -29,11 +29,11 @@ Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
-    "activation", "bitcast", "cast", "col2im", "compress", "constant", "control", "conv",
-    "cumulative", "detection", "einsum", "elementwise", "gather", "linalg", "matmul",
-    "movement", "nonzero", "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random",
-    "recurrent", "reduce", "reshape", "resize", "roi", "sample", "scatter", "sequence", "shape",
-    "softmax", "spectrum", "training", "unique",
+    "activation", "affine_grid", "bitcast", "cast", "col2im", "compress", "constant", "control",
+    "conv", "cumulative", "detection", "einsum", "elementwise", "gather", "linalg",
+    "linear_attention", "matmul", "movement", "nonzero", "norm", "pad", "pool", "pool_lp",
+    "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
+    "scatter", "sequence", "shape", "softmax", "spectrum", "training", "unique",
 )  # fmt: skip
 
 

@@ -67,6 +67,35 @@ def scatter_nd(
     return out
 
 
+@operator("TensorScatter", 24)
+def tensor_scatter(
+    k: Builder,
+    past_cache: Tensor,
+    update: Tensor,
+    write_indices: Tensor | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
+) -> Tensor:
+    """past_cache, with update written along the axis from write_indices[batch] (0 if absent) on;
+    mode "circular" goes on at the beginning."""
+    if mode not in ("linear", "circular"):
+        raise InvalidModel(f"mode {mode!r} is not one of linear, circular")
+    a = normalize_axis(axis, past_cache.rank)
+    if a == 0:
+        raise InvalidModel("axis 0 is the batch, the cache has another one")
+    length = past_cache.shape[a]
+    for d, (n, m) in enumerate(zip(past_cache.shape, update.shape, strict=True)):
+        if d != a:
+            agree(n, m, "the shapes of past_cache and update")
+    out = k.compute(past_cache.shape, lambda *i: past_cache[i])
+    with loops(k, update.shape) as i:
+        start = lift(0) if write_indices is None else write_indices[i[0]]
+        place = start + i[a]
+        k.store(out, replaced(i, a, place % length if mode == "circular" else place), update[i])
+    return out
+
+
 def _reduced(reduction: str, old: Expr, new: Expr) -> Expr:
     if reduction not in REDUCTIONS:
         raise InvalidModel(f"reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
