@@ -41,10 +41,11 @@ TABLE = {
     "engines": f"{SIZES} graph infer feeds machine stages compiler native",
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
+    "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "backend": ABOVE,
     "ort": ABOVE,
-    "__init__": f"{ABOVE} ort extract",
-    "cli": f"{ABOVE} ort extract passes emit build compiler feeds native ops",
+    "__init__": f"{ABOVE} checker ort extract",
+    "cli": f"{ABOVE} checker ort extract passes emit build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sardonyx.checker import Finding, Report, check
     from sardonyx.engines import make_engine
     from sardonyx.errors import (
         BuildError,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _PLACES = {
+    "checker": ("Finding", "Report", "check"),
     "engines": ("make_engine",),
     "errors": (
         "BuildError", "FeedError", "InternalError", "InvalidModel", "LimitExceeded", "ModelError",
@@ -83,6 +85,7 @@ __all__ = [
     "BuildError",
     "ExecutionMode",
     "FeedError",
+    "Finding",
     "Graph",
     "GraphOptimizationLevel",
     "IOBinding",
@@ -97,6 +100,7 @@ __all__ = [
     "NodeArg",
     "Operation",
     "OrtValue",
+    "Report",
     "RunError",
     "RunOptions",
     "SardonyxError",
@@ -104,6 +108,7 @@ __all__ = [
     "Undetermined",
     "UnsupportedModel",
     "__version__",
+    "check",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",

@@ -17,6 +17,7 @@ COMMANDS = {
     "run": "run a model and print its result",
     "info": "what a model is made of, and what it needs",
     "step": "walk the machine, step by step",
+    "check": "whether a model is one of a profile (SONNX)",
     "compile": "write a folder of C99 that computes a model",
     "extract": "cut a part out of a model",
     "operators": "the operators that Sardonyx has",

@@ -1,0 +1,1 @@
+"""The rules, in files by family; `check.registry.FAMILIES` lists them."""

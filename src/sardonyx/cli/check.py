@@ -1,0 +1,82 @@
+"""sardonyx check: whether a model is one of a profile."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sardonyx.checker import DEFAULT, check, dialects
+from sardonyx.checker.html import html
+from sardonyx.checker.sarif import sarif
+from sardonyx.checker.text import as_json, text
+from sardonyx.errors import FeedError
+
+FORMATS = {"text": text, "json": as_json, "sarif": sarif, "html": html}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
+    parser.add_argument(
+        "--profile",
+        default=DEFAULT,
+        help=f"{', '.join(dialects())}, or a .toml or .yaml file (default {DEFAULT})",
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        choices=["transient"],
+        help="restrictions that are meant to be lifted become warnings",
+    )
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="NAME=LO:HI",
+        help="between which numbers a graph input lies, without NaN",
+    )
+    parser.add_argument(
+        "--dynamic",
+        choices=["forbid", "batch"],
+        default="forbid",
+        help="batch: the first dim may be symbolic (default forbid)",
+    )
+    parser.add_argument(
+        "--strict-tbc", action="store_true", help="what is to be confirmed is an error"
+    )
+    parser.add_argument("--format", choices=list(FORMATS), default="text")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to a file")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints the report; 0 if the model conforms, 1 if not."""
+    report = check(
+        args.model,
+        args.profile,
+        allow=args.allow,
+        ranges=ranges_of(args.range),
+        batch=args.dynamic == "batch",
+        strict_tbc=args.strict_tbc,
+    )
+    written = FORMATS[args.format](report)
+    if args.output is None:
+        print(written)
+    else:
+        args.output.write_text(written + "\n", encoding="utf-8")
+    return 0 if report.conforms else 1
+
+
+def ranges_of(options: list[str]) -> dict[str, tuple[float, float]]:
+    """The ranges that --range options give. FeedError where one is not NAME=LO:HI."""
+    found = {}
+    for option in options:
+        name, _, ends = option.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            found[name] = float(low), float(high)
+        except ValueError:
+            name = ""
+        if not name:
+            raise FeedError(f"--range {option}: expected NAME=LO:HI, as in --range x=-1:1")
+    return found
