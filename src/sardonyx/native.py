@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sardonyx import build
+from sardonyx.calls import Call, Context, Prepared, prepared
 from sardonyx.dims import evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
@@ -38,21 +39,10 @@ PLANS = 64  # plans kept for concrete dims
 TRAPS = {1: "an index is out of bounds", 2: "a store is out of bounds"}
 
 
-class _Context(ctypes.Structure):
-    _fields_ = [
-        ("memory", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("dims", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-        ("inputs", ctypes.c_void_p),
-        ("outputs", ctypes.c_void_p),
-        ("operation", ctypes.c_int32),
-    ]
-
-
 @dataclass(slots=True, eq=False)
 class _Compiled:
-    """A program in machine code, with its weights. plans: dims -> (plan, offsets table)."""
+    """A program in machine code, with its weights. plans: dims -> (plan, offsets table); calls:
+    dims -> the short way to call it."""
 
     program: Program
     source: Source
@@ -60,6 +50,7 @@ class _Compiled:
     run: Callable[[int], int]
     weights: Array
     plans: OrderedDict[tuple[int, ...], tuple[Plan, Array]] = field(default_factory=OrderedDict)
+    calls: dict[tuple[int, ...], Call | None] = field(default_factory=dict)
 
 
 class NativeEngine:
@@ -91,19 +82,32 @@ class NativeEngine:
         self._idle: list[Array] = []
         self._lock = threading.RLock()
         self._last: Plan | None = None
+        self._quick: Call | None = None  # for the sizes of the last run
         if not self._specific:
             self._general(overridden=False)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
+        outputs = self.quick(feeds)
+        if outputs is not None:
+            return dict(zip(self.graph.outputs, outputs, strict=True))
         fed = {
             n: np.require(v, requirements=["C", "A"]) for n, v in checked(self.graph, feeds).items()
         }
         with self._lock:
             compiled, dims = self._choose(fed)
             made, offsets = self._planned(compiled, dims)
-        self._last = made
-        return self._call(compiled, made, offsets, dims, fed)
+        self._last, self._quick = made, None
+        found = self._call(compiled, made, offsets, dims, fed)
+        if not self._deciding:
+            self._quick = self._prepared(compiled, made, offsets, dims, fed)
+        return found
+
+    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
+        """The outputs in order, where the feeds are arrays like those of the last run; None where
+        `run` has to look at them."""
+        call = self._quick
+        return None if call is None else call(feeds)
 
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the compiled program, and its lower bound.
@@ -195,10 +199,10 @@ class NativeEngine:
         program, source = compiled.program, compiled.source
         inputs = [fed.get(n, self.graph.initializers.get(n)) for n in program.inputs]
         outputs = [_empty(program.tensors[n], dims) for n in program.outputs]
-        table = np.array([dims[s] for s in source.symbols] or [0], np.int64)
+        table = _table(source, dims)
         memory = self._memory(made.size)
         given, written = _pointers(inputs), _pointers(outputs)  # kept alive during the run
-        context = _Context(
+        context = Context(
             memory.ctypes.data,
             compiled.weights.ctypes.data,
             table.ctypes.data,
@@ -211,6 +215,35 @@ class NativeEngine:
         if error:
             raise RunError(f"{_where(program, context.operation)}: {TRAPS[error]}")
         return dict(zip(program.outputs, outputs, strict=True))
+
+    def _prepared(
+        self,
+        compiled: _Compiled,
+        made: Plan,
+        offsets: Array,
+        dims: Mapping[str, int],
+        fed: Mapping[str, Array],
+    ) -> Call | None:
+        """The short way to call the program with feeds of these shapes."""
+        program, table = compiled.program, _table(compiled.source, dims)
+        key = (*table.tolist(), *(n for x in program.inputs if x in fed for n in fed[x].shape))
+        if key not in compiled.calls and len(compiled.calls) < PLANS:
+            inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in program.inputs if n in fed)
+            empty = ((n, _empty(program.tensors[n], dims)) for n in program.outputs)
+            outputs = tuple((n, y.dtype, y.shape) for n, y in empty)
+            call = Prepared(
+                compiled.run,
+                compiled.weights,
+                table,
+                offsets,
+                made.size,
+                self._idle,
+                inputs,
+                outputs,
+            )
+            whole = len(inputs) == len(program.inputs)
+            compiled.calls[key] = prepared(call) if whole else None
+        return compiled.calls.get(key)
 
     def _memory(self, size: int) -> Array:
         """M for one run: one that is idle, or a new one."""
@@ -232,6 +265,11 @@ def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
         if value is not None and value.dtype == object:
             dims.update(zip(map(str, value.flat), map(int, fed[name].flat), strict=True))
     return dims
+
+
+def _table(source: Source, dims: Mapping[str, int]) -> Array:
+    """The table of dims that a program with symbolic dims takes."""
+    return np.array([dims[s] for s in source.symbols] or [0], np.int64)
 
 
 def _empty(tensor: TensorType, dims: Mapping[str, int]) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeAlias, Union
@@ -38,6 +38,7 @@ class Session:
     _model_path: str | None = None
     _model_bytes: bytes | None = None
     _sess: Engine
+    _quick: Callable[[Mapping[str, Array]], list[Array] | None] | None = None
     _sess_options: SessionOptions
     _opened: Opened
     _profile: Profile | None
@@ -57,6 +58,10 @@ class Session:
         name, type or shape, and RuntimeError for what is no array; they are FeedErrors too. A trap
         of an operator is an InvalidArgument that is a RunError.
         """
+        if self._quick is not None and run_options is None and not output_names:
+            outputs = self._quick(input_feed)
+            if outputs is not None:
+                return outputs
         if run_options is not None and not isinstance(run_options, RunOptions):
             raise TypeError(f"run_options is {run_options!r}; it takes RunOptions or None")
         if not isinstance(input_feed, Mapping):
@@ -223,11 +228,13 @@ class InferenceSession(Session):
             check_supported(self._graph)
             with self._event("session_initialization"):
                 self._sess = make_engine(self._graph, _engine(options))
+        if self._profile is None:
+            self._quick = getattr(self._sess, "quick", None)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a session is made from, and the attributes of a subclass; not the engine."""
         state = dict(self.__dict__)
-        for name in ("_graph", "_sess", "_opened", "_profile"):
+        for name in ("_graph", "_sess", "_quick", "_opened", "_profile"):
             state.pop(name, None)
         if self._model_path is not None:
             state["_model_path"] = str(Path(self._model_path).absolute())

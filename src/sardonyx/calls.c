@@ -1,0 +1,206 @@
+/* What calls.py compiles once for this Python: programs of fixed sizes as objects that are called with the
+   feeds. A call takes its arrays as they are and holds no lock while the program runs; whatever is not of the
+   expected type, shape and layout gives None, and the caller takes the long way. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/arrayobject.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOST = 64 }; /* inputs and outputs */
+
+typedef struct {
+  unsigned char *memory;
+  const unsigned char *weights;
+  const int64_t *dims, *offsets;
+  const void *const *inputs;
+  void *const *outputs;
+  int32_t operation;
+} sx_context;
+
+typedef struct {
+  PyObject *name; /* of an input, interned */
+  PyArray_Descr *descr;
+  int rank;
+  npy_intp shape[NPY_MAXDIMS];
+} sx_tensor;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  int (*run)(sx_context *);
+  const unsigned char *weights;
+  const int64_t *dims, *offsets;
+  npy_intp size;             /* N */
+  PyObject *idle, *allocate; /* a list of memories, what makes one more */
+  PyObject *held;            /* what lives as long as the call: library, weights, tables */
+  Py_ssize_t inputs, outputs;
+  sx_tensor *tensors; /* inputs, then outputs */
+} sx_call;
+
+static int fits(PyObject *x, const sx_tensor *t) {
+  PyArrayObject *a = (PyArrayObject *)x;
+  return PyArray_CheckExact(x) && PyArray_DESCR(a) == t->descr && PyArray_NDIM(a) == t->rank &&
+         PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) &&
+         PyArray_CompareLists(PyArray_DIMS(a), t->shape, t->rank);
+}
+
+/* A memory of N bytes, from those that are idle where one is large enough. */
+static PyObject *take(sx_call *c) {
+  const Py_ssize_t n = PyList_GET_SIZE(c->idle);
+  if (n > 0) {
+    PyObject *m = PyList_GET_ITEM(c->idle, n - 1);
+    Py_INCREF(m);
+    if (PyList_SetSlice(c->idle, n - 1, n, NULL) < 0) {
+      Py_DECREF(m);
+      return NULL;
+    }
+    if (PyArray_CheckExact(m) && PyArray_SIZE((PyArrayObject *)m) >= c->size) return m;
+    Py_DECREF(m);
+  }
+  return PyObject_CallNoArgs(c->allocate);
+}
+
+/* The outputs as a list; None where a feed does not fit, or the program traps. */
+static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObject *names) {
+  sx_call *c = (sx_call *)self;
+  PyObject *feeds, *memory, *found, *given[MOST];
+  const void *in[MOST];
+  void *out[MOST];
+  sx_context context = {0};
+  Py_ssize_t i;
+  int error;
+  if (PyVectorcall_NARGS(flags) != 1 || names) {
+    PyErr_SetString(PyExc_TypeError, "a call takes the feeds");
+    return NULL;
+  }
+  feeds = args[0];
+  if (!PyDict_CheckExact(feeds) || PyDict_GET_SIZE(feeds) != c->inputs) Py_RETURN_NONE;
+  for (i = 0; i < c->inputs; i++) {
+    given[i] = PyDict_GetItemWithError(feeds, c->tensors[i].name);
+    if (!given[i] && PyErr_Occurred()) return NULL;
+    if (!given[i] || !fits(given[i], &c->tensors[i])) Py_RETURN_NONE;
+    in[i] = PyArray_DATA((PyArrayObject *)given[i]);
+  }
+  found = PyList_New(c->outputs);
+  if (!found) return NULL;
+  for (i = 0; i < c->outputs; i++) {
+    const sx_tensor *t = &c->tensors[c->inputs + i];
+    PyObject *y;
+    Py_INCREF(t->descr);
+    y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
+    if (!y) {
+      Py_DECREF(found);
+      return NULL;
+    }
+    PyList_SET_ITEM(found, i, y);
+    out[i] = PyArray_DATA((PyArrayObject *)y);
+  }
+  memory = take(c);
+  if (!memory) {
+    Py_DECREF(found);
+    return NULL;
+  }
+  context.memory = PyArray_DATA((PyArrayObject *)memory);
+  context.weights = c->weights, context.dims = c->dims, context.offsets = c->offsets;
+  context.inputs = in, context.outputs = out;
+  for (i = 0; i < c->inputs; i++) Py_INCREF(given[i]);
+  Py_INCREF(self);
+  Py_BEGIN_ALLOW_THREADS
+  error = c->run(&context);
+  Py_END_ALLOW_THREADS
+  for (i = 0; i < c->inputs; i++) Py_DECREF(given[i]);
+  if (PyList_Append(c->idle, memory) < 0) error = -1;
+  Py_DECREF(memory);
+  Py_DECREF(self);
+  if (!error) return found;
+  Py_DECREF(found);
+  if (error < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static void drop(PyObject *self) {
+  sx_call *c = (sx_call *)self;
+  Py_ssize_t i;
+  for (i = 0; c->tensors && i < c->inputs + c->outputs; i++) {
+    Py_XDECREF(c->tensors[i].name);
+    Py_XDECREF(c->tensors[i].descr);
+  }
+  PyMem_Free(c->tensors);
+  Py_XDECREF(c->idle);
+  Py_XDECREF(c->allocate);
+  Py_XDECREF(c->held);
+  PyObject_Free(self);
+}
+
+static PyTypeObject call_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "sardonyx.Call",
+    .tp_basicsize = sizeof(sx_call),
+    .tp_dealloc = drop,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(sx_call, vectorcall),
+    .tp_call = PyVectorcall_Call,
+};
+
+/* t from (name, dtype, shape) */
+static int read_tensor(sx_tensor *t, PyObject *from) {
+  PyObject *name, *descr, *shape;
+  Py_ssize_t i;
+  if (!PyArg_ParseTuple(from, "UO!O!", &name, &PyArrayDescr_Type, &descr, &PyTuple_Type, &shape)) return 0;
+  if (PyTuple_GET_SIZE(shape) > NPY_MAXDIMS) {
+    PyErr_SetString(PyExc_ValueError, "too many dimensions");
+    return 0;
+  }
+  t->rank = (int)PyTuple_GET_SIZE(shape);
+  for (i = 0; i < t->rank; i++) t->shape[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
+  if (PyErr_Occurred()) return 0;
+  Py_INCREF(descr);
+  t->descr = (PyArray_Descr *)descr;
+  Py_INCREF(name);
+  t->name = name;
+  PyUnicode_InternInPlace(&t->name);
+  return 1;
+}
+
+/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs): four addresses, N, and the
+   tensors as (name, dtype, shape) */
+static PyObject *make(PyObject *module, PyObject *args) {
+  unsigned long long run, weights, dims, offsets;
+  Py_ssize_t size, i, n, m;
+  PyObject *idle, *allocate, *held, *inputs, *outputs;
+  sx_call *c;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
+                        &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs))
+    return NULL;
+  n = PyTuple_GET_SIZE(inputs), m = PyTuple_GET_SIZE(outputs);
+  if (n > MOST || m > MOST) Py_RETURN_NONE;
+  c = PyObject_New(sx_call, &call_type);
+  if (!c) return NULL;
+  c->vectorcall = call;
+  c->run = (int (*)(sx_context *))(uintptr_t)run;
+  c->weights = (const unsigned char *)(uintptr_t)weights;
+  c->dims = (const int64_t *)(uintptr_t)dims, c->offsets = (const int64_t *)(uintptr_t)offsets;
+  c->size = size, c->inputs = n, c->outputs = m;
+  Py_INCREF(idle), Py_INCREF(allocate), Py_INCREF(held);
+  c->idle = idle, c->allocate = allocate, c->held = held;
+  c->tensors = PyMem_Calloc((size_t)(n + m) + 1, sizeof(sx_tensor));
+  for (i = 0; c->tensors && i < n + m; i++)
+    if (!read_tensor(&c->tensors[i], i < n ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - n)))
+      break;
+  if (c->tensors && i == n + m) return (PyObject *)c;
+  if (!c->tensors) PyErr_NoMemory();
+  Py_DECREF(c);
+  return NULL;
+}
+
+static PyMethodDef methods[] = {{"make", make, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "sardonyx_calls", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit_sardonyx_calls(void) {
+  import_array();
+  if (PyType_Ready(&call_type) < 0) return NULL;
+  return PyModule_Create(&definition);
+}

@@ -1,0 +1,179 @@
+"""Calls of compiled programs whose sizes are fixed, with little between caller and code.
+
+    call = prepared(program)
+    call({"x": x})      the outputs in order; None where the feeds are not what was prepared for
+
+Where Python's and NumPy's headers are found, calls.c is compiled once and kept in the cache; where
+not, ctypes does the same, somewhat slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx import build
+from sardonyx.compiler import find_compiler
+from sardonyx.errors import BuildError
+from sardonyx.memory import aligned
+from sardonyx.types import Array
+
+Call: TypeAlias = Callable[[Mapping[str, Array]], list[Array] | None]
+Typed: TypeAlias = tuple[str, "np.dtype[np.generic]", tuple[int, ...]]
+MODULE = "sardonyx_calls"
+
+
+class Context(ctypes.Structure):
+    """The context of emitted programs (emit/model.py)."""
+
+    _fields_ = [
+        ("memory", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("dims", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("operation", ctypes.c_int32),
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What a call needs: the entry point, the tables, N, the memories that are idle, and the name,
+    element type and shape of each input and output."""
+
+    run: Callable[[int], int]
+    weights: Array
+    dims: Array
+    offsets: Array
+    size: int
+    idle: list[Array]
+    inputs: tuple[Typed, ...]
+    outputs: tuple[Typed, ...]
+
+
+def prepared(p: Prepared) -> Call | None:
+    """The call; None where the feeds must be looked at (booleans, strings)."""
+    if any(dtype.kind in "bO" for _, dtype, _ in p.inputs):
+        return None
+    glue = _glue()
+    made = None if glue is None else _by_glue(glue, p)
+    return made or _by_ctypes(p)
+
+
+def _by_glue(glue: ModuleType, p: Prepared) -> Call | None:
+    address = ctypes.cast(p.run, ctypes.c_void_p).value  # type: ignore[arg-type]
+    tables = (p.weights.ctypes.data, p.dims.ctypes.data, p.offsets.ctypes.data)
+    allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets)
+    made: Call | None = glue.make(
+        address, *tables, p.size, p.idle, allocate, held, p.inputs, p.outputs
+    )
+    return made
+
+
+def _by_ctypes(p: Prepared) -> Call:
+    tables = (p.weights.ctypes.data, p.dims.ctypes.data, p.offsets.ctypes.data)
+    idle: list[_Frame] = []
+
+    def call(feeds: Mapping[str, Array]) -> list[Array] | None:
+        if len(feeds) != len(p.inputs):
+            return None
+        frame = idle.pop() if idle else _frame(p, tables)
+        for i, wanted in enumerate(p.inputs):
+            address = _given(feeds.get(wanted[0]), wanted)
+            if address is None:
+                return None
+            frame.read[i] = address
+        outputs = [np.empty(shape, dtype) for _, dtype, shape in p.outputs]
+        for i, y in enumerate(outputs):
+            frame.written[i] = _address(y)
+        memory = _memory(p)
+        frame.context.memory = _address(memory)
+        error = p.run(frame.address)
+        p.idle.append(memory)
+        idle.append(frame)
+        return None if error else outputs
+
+    return call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """What one call at a time passes on."""
+
+    context: Context
+    read: ctypes.Array[ctypes.c_void_p]
+    written: ctypes.Array[ctypes.c_void_p]
+    address: int
+
+
+def _frame(p: Prepared, tables: tuple[int, int, int]) -> _Frame:
+    read = (ctypes.c_void_p * max(1, len(p.inputs)))()
+    written = (ctypes.c_void_p * max(1, len(p.outputs)))()
+    context = Context(0, *tables, ctypes.addressof(read), ctypes.addressof(written))
+    return _Frame(context, read, written, ctypes.addressof(context))
+
+
+def _given(x: Array | None, wanted: Typed) -> int | None:
+    """The address of a feed that is as wanted."""
+    if type(x) is not np.ndarray or x.dtype != wanted[1]:
+        return None
+    about = x.__array_interface__
+    address: int = about["data"][0]
+    fits = about["shape"] == wanted[2] and about["strides"] is None
+    return address if fits and address % wanted[1].alignment == 0 else None
+
+
+def _memory(p: Prepared) -> Array:
+    try:
+        memory = p.idle.pop()
+    except IndexError:
+        return aligned(p.size, 0)
+    return memory if len(memory) >= p.size else aligned(p.size, 0)
+
+
+def _address(x: Array) -> int:
+    address: int = x.__array_interface__["data"][0]
+    return address
+
+
+@cache
+def _glue() -> ModuleType | None:
+    """calls.c as a module of this process; None where it cannot be had."""
+    folders = [Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
+    there = (folders[0] / "Python.h", folders[1] / "numpy" / "arrayobject.h")
+    if sys.implementation.name != "cpython" or not all(x.is_file() for x in there):
+        return None
+    about = f"/* {sys.version}, NumPy {np.__version__}, {sysconfig.get_config_var('SOABI')} */\n"
+    source = files("sardonyx").joinpath("calls.c").read_text("utf-8")
+    try:
+        compiler = find_compiler()
+        command = (*compiler.command, *(f"-I{folder}" for folder in folders))
+        path = build.library(
+            {"calls.c": about + source}, compiler=replace(compiler, command=command)
+        )
+        return _loaded(path)
+    except (BuildError, ImportError, OSError):
+        return None
+
+
+def _loaded(path: Path) -> ModuleType:
+    loader = importlib.machinery.ExtensionFileLoader(MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
+    if spec is None:
+        raise ImportError(str(path))
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module

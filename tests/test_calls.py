@@ -1,0 +1,140 @@
+"""The short way to call a compiled program gives what the long way gives, or leaves it to it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from slices import Net
+
+from sardonyx import InferenceSession, calls
+from sardonyx.errors import FeedError, RunError
+from sardonyx.graph import Graph
+from sardonyx.native import NativeEngine
+from sardonyx.resolve import resolve
+from sardonyx.types import Array
+
+X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
+
+
+def relu() -> Graph:
+    net = Net()
+    net.give(net.op("Relu", net.feed("x", X)))
+    return net.graph()
+
+
+def symbolic() -> onnx.ModelProto:
+    """y = x * w for any number of rows."""
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 4])
+    weight = onnx.numpy_helper.from_array(np.float32([1, 2, 3, 4]), "w")
+    node = helper.make_node("Mul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "mul", [given], [made], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def gather() -> Graph:
+    net = Net()
+    index = net.feed("i", np.array([1, 0]))
+    net.give(net.op("Gather", net.feed("x", X), index, axis=0))
+    return net.graph()
+
+
+@pytest.fixture(params=["glue", "ctypes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Calls by the C module, and without it."""
+    if request.param == "ctypes":
+        monkeypatch.setattr(calls, "_glue", lambda: None)
+    elif calls._glue() is None:
+        pytest.skip("Python's headers are not here")
+    return str(request.param)
+
+
+def quick(engine: NativeEngine, feeds: dict[str, Array]) -> bytes | None:
+    found = engine.quick(feeds)
+    return None if found is None else b"".join(y.tobytes() for y in found)
+
+
+def test_the_second_call_is_short_and_says_the_same(way: str) -> None:
+    engine = NativeEngine(relu())
+    assert engine.quick({"x": X}) is None
+    (first,) = engine.run({"x": X}).values()
+    (second,) = engine.run({"x": X}).values()
+    assert quick(engine, {"x": X}) == first.tobytes() == second.tobytes()
+    assert (second.shape, second.dtype) == (X.shape, X.dtype)
+    assert quick(engine, {"x": -X}) == np.maximum(-X, 0).tobytes()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [np.asfortranarray(X), X[:, ::-1], X.astype(">f4"), X.astype(np.float64), X[:2], X.tolist()],
+)
+def test_what_is_not_as_expected_is_left_to_the_long_way(way: str, other: Array) -> None:
+    engine = NativeEngine(relu())
+    engine.run({"x": X})
+    assert engine.quick({"x": other}) is None
+    assert engine.quick({"z": X}) is None
+    assert engine.quick({"x": X, "z": X}) is None
+    assert engine.quick({}) is None
+    if np.asarray(other).dtype == np.float64 or len(other) == 2:
+        with pytest.raises(FeedError):
+            engine.run({"x": other})
+    else:
+        (y,) = engine.run({"x": other}).values()
+        assert y.tobytes() == np.maximum(np.asarray(other, np.float32), 0).tobytes()
+
+
+def test_unaligned_arrays_are_copied(way: str) -> None:
+    raw = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+    raw[...] = X
+    engine = NativeEngine(relu())
+    engine.run({"x": X})
+    assert engine.quick({"x": raw}) is None
+    assert next(iter(engine.run({"x": raw}).values())).tobytes() == np.maximum(X, 0).tobytes()
+
+
+def test_other_sizes_take_the_long_way_once(way: str) -> None:
+    engine = NativeEngine(resolve(symbolic()))
+    for rows in (1, 3, 1, 3):
+        x = X[:rows].copy()
+        expected = (x * np.float32([1, 2, 3, 4])).tobytes()
+        assert engine.run({"x": x})["y"].tobytes() == expected
+        assert quick(engine, {"x": x}) == expected
+        assert engine.quick({"x": X[:2].copy()}) is None
+
+
+def test_a_trap_is_told_in_full_each_time(way: str) -> None:
+    engine = NativeEngine(gather())
+    engine.run({"x": X, "i": np.array([1, 0])})
+    for _ in range(2):
+        with pytest.raises(RunError, match="out of bounds"):
+            engine.run({"x": X, "i": np.array([7, 0])})
+    engine.run({"x": X, "i": np.array([2, 1])})
+    assert engine.quick({"x": X, "i": np.array([7, 0])}) is None
+    assert engine.quick({"x": X, "i": np.array([2, 1])}) is not None
+
+
+def test_threads_have_memories_of_their_own(way: str) -> None:
+    net = Net()
+    x = net.feed("x", np.zeros((40, 50), np.float32))
+    net.give(net.op("MatMul", net.op("Softmax", x), net.op("Transpose", net.op("Exp", x))))
+    engine = NativeEngine(net.graph())
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.standard_normal((40, 50)).astype(np.float32)} for _ in range(8)]
+    expected = [next(iter(engine.run(f).values())).tobytes() for f in feeds]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda i: quick(engine, feeds[i % 8]), range(200))) == expected * 25
+
+
+def test_a_session_takes_the_short_way_for_all_outputs() -> None:
+    session = InferenceSession(symbolic().SerializeToString())
+    (first,) = session.run(None, {"x": X})
+    assert session._quick is not None
+    assert session._quick({"x": X}) is not None
+    assert session.run(None, {"x": X})[0].tobytes() == first.tobytes()
+    assert session.run(["y"], {"x": X})[0].tobytes() == first.tobytes()
+    with pytest.raises(ValueError, match="Required inputs"):
+        session.run(None, {})
