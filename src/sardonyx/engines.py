@@ -23,6 +23,7 @@ from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined
 from sardonyx.machine import Machine
+from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.stages import Runner, is_staged
 from sardonyx.types import Value
 
@@ -111,7 +112,18 @@ def supported(graph: Graph) -> None:
             raise error
     for op in graph.operations:
         for body in op.subgraphs.values():
-            supported(body)
+            check_operators(body)
+
+
+def check_operators(graph: Graph) -> None:
+    """Raises UnsupportedModel where an operator of a subgraph is not there."""
+    for op in graph.operations:
+        key = op.domain, op.op_type, op.since
+        if not (find(*key) or find_host(*key) or sized_by(*key)):
+            where = op.domain or "ai.onnx"
+            raise UnsupportedModel(f"{op}: Sardonyx does not have {where}::{op.op_type}-{op.since}")
+        for body in op.subgraphs.values():
+            check_operators(body)
 
 
 def choose(kind: Kind = "auto") -> Literal["machine", "native"]:

@@ -189,12 +189,14 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
 
 
 def on_host(types: Mapping[str, TensorType], graph: Graph, op: Operation) -> bool:
-    """Whether the host performs op: no kernel does, or an operand does not lie in M."""
-    if op.subgraphs or find_host(op.domain, op.op_type, op.since):
+    """Whether the host performs op: no kernel does, or a tensor of it does not lie in M."""
+    key = op.domain, op.op_type, op.since
+    if op.subgraphs or (find_host(*key) and not find(*key)):
         return True
-    operands = [types.get(name) for name in op.inputs if name]
-    strings = any(x is not None and x.dtype is t.string for x in operands)
-    return strings or any(name in graph.containers for name in op.inputs)
+    names = [name for name in (*op.inputs, *op.outputs) if name]
+    known = [types.get(name, graph.types.get(name)) for name in names]
+    strings = any(x is not None and x.dtype is t.string for x in known)
+    return strings or any(name in graph.containers for name in names)
 
 
 def _check_sizes(operator: Operator, kernel: Kernel) -> None:

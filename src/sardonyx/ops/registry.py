@@ -30,10 +30,11 @@ Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
     "activation", "affine_grid", "bitcast", "cast", "col2im", "compress", "constant", "control",
-    "conv", "cumulative", "detection", "einsum", "elementwise", "gather", "linalg",
-    "linear_attention", "matmul", "movement", "nonzero", "norm", "pad", "pool", "pool_lp",
-    "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
-    "scatter", "sequence", "shape", "softmax", "spectrum", "training", "unique",
+    "conv", "cumulative", "detection", "einsum", "elementwise", "gather", "image", "linalg",
+    "linear_attention", "matmul", "microsoft", "ml_text", "ml_trees", "movement", "nonzero",
+    "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random", "recurrent", "reduce",
+    "reshape", "resize", "roi", "sample", "scatter", "sequence", "shape", "softmax", "spectrum",
+    "text", "training", "unique",
 )  # fmt: skip
 
 
@@ -134,13 +135,14 @@ def arity(op: Operator) -> int:
 
 
 def host(name: str, *since: int, domain: str = "") -> Callable[[Defined], Defined]:
-    """Registers a host function for the versions `since` of an operator."""
+    """Registers a host function for the versions `since` of an operator: for all operands, or
+    where there is a kernel too, for strings and containers."""
 
     def register(define: Defined) -> Defined:
         for version in since:
             key = domain, name, version
-            if key in _REGISTRY or key in _HOSTS:
-                raise InternalError(f"{name}-{version} is defined twice")
+            if key in _HOSTS:
+                raise InternalError(f"{name}-{version} is defined twice on the host")
             _HOSTS[key] = Host(domain, name, version, define)
         return define
 
@@ -169,6 +171,14 @@ def hosts() -> tuple[Host, ...]:
     """All host functions, sorted by domain, name and version."""
     _load_families()
     return tuple(_HOSTS[key] for key in sorted(_HOSTS))
+
+
+def newest(domain: str, name: str, version: int) -> Operator | Host | None:
+    """The definition or host function of an operator's newest version up to `version`."""
+    _load_families()
+    table: dict[tuple[str, str, int], Operator | Host] = {**_REGISTRY, **_HOSTS}
+    found = [key for key in table if key[:2] == (domain, name) and key[2] <= version]
+    return table[max(found)] if found else None
 
 
 def operators() -> tuple[Operator, ...]:
