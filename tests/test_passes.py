@@ -213,3 +213,11 @@ def _alone() -> Net:
     net = Net()
     net.give(net.op("Exp", net.feed("x", values(1, 8))))
     return net
+
+
+def test_loops_stay_apart_where_the_place_of_a_store_needs_one_of_them() -> None:
+    """TensorScatter writes at write_indices[batch]: batch and head are not one axis."""
+    net = Net()
+    cache, new = net.feed("cache", values(1, 2, 2, 5, 3)), net.feed("new", values(2, 2, 2, 1, 3))
+    net.give(net.op("TensorScatter", cache, new, np.array([1, 3])))
+    check(net)

@@ -70,10 +70,18 @@ def non_max_suppression_count(
 
 @operator("NonMaxSuppressionFill", 1, domain=INTERNAL)
 def non_max_suppression_fill(
-    k: Builder, *operands: Tensor | None, center_point_box: int = 0
+    k: Builder,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor | None = None,
+    iou_threshold: Tensor | None = None,
+    score_threshold: Tensor | None = None,
+    size: Tensor | None = None,
+    selected: Tensor | None = None,
+    *,
+    center_point_box: int = 0,
 ) -> Tensor:
-    """The rows that count, of the selected ones; the last two operands are what is counted."""
-    size, selected = operands[-2:]
+    """The rows that count, of the selected ones; the last two operands are always there."""
     assert size is not None
     assert selected is not None
     return k.compute((size.known()[0], 3), lambda i, j: selected[i, j])

@@ -140,12 +140,14 @@ def _has_folds(s: Store) -> bool:
 def _stores(axes: list[Axis], s: Store, views: _Views) -> Stmt:
     """The nest over fewer axes."""
     for at, (a, b) in enumerate(pairwise(axes)):
-        if _is_one(a, b, (s.expr,)) and _adjoin(a, b, s.index, s.buffer):
+        others = tuple(i for i in s.index if i is not a and i is not b)
+        if _is_one(a, b, (s.expr, *others)) and _adjoin(a, b, s.index, s.buffer):
             place = s.index.index(a)
             c = Axis(a.name, a.extent * b.extent)
-            index = (*s.index[:place], c, *s.index[place + 2 :])
+            index = [_replaced(i, (a, b), c, views) for i in others]
+            index.insert(place, c)
             e = _replaced(s.expr, (a, b), c, views)
-            store = Store(views.merged(s.buffer, place), index, e)
+            store = Store(views.merged(s.buffer, place), tuple(index), e)
             return _stores([*axes[:at], c, *axes[at + 2 :]], store, views)
     body: Stmt = s
     for axis in reversed(axes):

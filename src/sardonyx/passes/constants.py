@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sardonyx.errors import RunError
-from sardonyx.kernel.expr import Buffer, Fold, Load, Size, walk
+from sardonyx.kernel.expr import Buffer, Fold, Load, Local, Size, walk
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
 from sardonyx.passes.program import Launch, Program
@@ -82,9 +82,11 @@ def _fold(
 def _value(
     s: Stmt, known: Mapping[Buffer, Array], fused: bool, stored: set[Buffer]
 ) -> tuple[Buffer, Array] | None:
-    """The buffer that s computes and its value, where s is a Compute of known buffers, and no
-    Store changes what it wrote."""
+    """The buffer that s computes and its value, where s is a Compute of known buffers and of no
+    variables, and no Store changes what it wrote."""
     if not isinstance(s, Compute) or s.buffer.root in stored:
+        return None
+    if any(isinstance(e, Local) for e in walk(s.expr)):
         return None
     read = {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
     root = s.buffer.root
