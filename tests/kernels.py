@@ -31,13 +31,13 @@ def edges(dtype: DType) -> Array:
     """Values at which arithmetic on dtype goes wrong first; all values of the small floats."""
     if dtype is t.bool_:
         return np.array([False, True])
-    if dtype.is_integer:
+    if dtype.is_integer and not dtype.is_storage:
         near = (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 100, 1 << 23, (1 << 24) + 1, 65519, 65520)
         wide = ((1 << 53) + 1, (1 << 62) + 1, (1 << 40) + (1 << 15), 16908289)
         values = {v for n in (*near, *wide) for v in (n, -n, dtype.max - n, dtype.min + n)}
         return np.array(sorted(v for v in values if dtype.min <= v <= dtype.max), dtype.numpy)
-    if dtype.bits == 16:
-        return np.arange(1 << 16, dtype=np.uint16).view(dtype.numpy)
+    if dtype.bits <= 16:
+        return np.arange(1 << dtype.bits, dtype=f"u{dtype.size}").view(dtype.numpy)
     plain = [0, 0.5, 1, 1.5, 2, 2.5, 3, 1 / 3, 127, 127.5, 128, 255.5, 256, 32767.5, 65519.99]
     large = [65520, 2**24 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63, 2**64, 1e38]
     small = [2**-24, 2**-25, 3 * 2**-25, 1e-8, 2**-126, 2**-133, 3 * 2**-135, 2**-149, 1e-40]

@@ -20,6 +20,7 @@ from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, DType, TensorType
 
 FAR = 1 << 62  # Slice: to the end
+PLAIN = tuple(d for d in t.DTYPES if d.bits == 16 or not d.is_storage)
 
 
 @dataclass(slots=True)
@@ -248,13 +249,51 @@ def edge_integers(net: Net) -> None:
 
 
 def casts(net: Net) -> None:
-    """Every type to every other."""
+    """Every type that C has, and the floats of 16 bits, to every other."""
+    for source in PLAIN:
+        x = net.feed(f"{source}_cast", _few(source))
+        net.give(*(net.op("Cast", x, to=to.onnx) for to in PLAIN if to is not source))
+
+
+def small_casts(net: Net) -> None:
+    """The types of at most 8 bits that C does not have: all their values, all ways to round."""
+    small = [d for d in t.DTYPES if d not in PLAIN]
     for source in t.DTYPES:
-        values = edges(source)
-        if source.bits == 16:
-            values = values[:: 1 + len(values) // 3000]
-        x = net.feed(f"{source}_cast", values)
-        net.give(*(net.op("Cast", x, to=to.onnx) for to in t.DTYPES if to is not source))
+        x = net.feed(f"{source}_small", _few(source))
+        targets = t.DTYPES if source in small else small
+        net.give(*(net.op("Cast", x, to=to.onnx) for to in targets if to is not source))
+        net.give(
+            *(
+                net.op("Cast", x, to=to.onnx, saturate=s, round_mode=mode)
+                for to in (*t.SMALL[:4], t.float8e8m0)
+                for mode in (("up", "nearest", "down") if to is t.float8e8m0 else ("up",))
+                for s in (0, 1)
+                if to is not source and source in (*t.FLOATS, t.int64, t.float8e5m2)
+            )
+        )
+
+
+def small_moves(net: Net) -> None:
+    """What keeps the bits of the types of at most 8 bits, and what quantises to them."""
+    y = net.feed("quantised", edges(t.float32))
+    for dtype in t.DTYPES:
+        if dtype in PLAIN:
+            continue
+        x = net.feed(f"{dtype}_moved", edges(dtype).reshape(2, -1))
+        if dtype is not t.float8e8m0:
+            scale, zero = np.float32(0.37), edges(dtype)[1]
+            net.give(net.op("QuantizeLinear", y, scale, zero), net.op("DequantizeLinear", x, scale))
+        if dtype.bits == 6:
+            continue  # onnx has them in few operators
+        net.give(net.op("Transpose", x), net.op("Pad", x, ints(1, 0, 0, 2)))
+        net.give(*(net.op("BitCast", x, to=to.onnx) for to in t.DTYPES if to.bits == dtype.bits))
+        if dtype in t.SMALL[:4]:
+            net.give(net.op("IsNaN", x), net.op("IsInf", x))
+
+
+def _few(dtype: DType) -> Array:
+    values = edges(dtype)
+    return values[:: 1 + len(values) // 3000] if dtype.bits == 16 else values
 
 
 def moves(net: Net) -> None:
@@ -286,6 +325,8 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "edge_integers": edge_integers,
     "casts": casts,
     "moves": moves,
+    "small_casts": small_casts,
+    "small_moves": small_moves,
 }
 
 

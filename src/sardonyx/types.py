@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-import ml_dtypes
+import ml_dtypes as ml
 import numpy as np
 import numpy.typing as npt
 
@@ -107,7 +107,7 @@ def _row(
 float32 = _row("float32", 1, "f", 32, "float", "float", np.float32)
 float64 = _row("float64", 11, "f", 64, "double", "double", np.float64)
 float16 = _row("float16", 10, "f", 16, "uint16_t", "float16", np.float16, "float32")
-bfloat16 = _row("bfloat16", 16, "f", 16, "uint16_t", "bfloat16", ml_dtypes.bfloat16, "float32")
+bfloat16 = _row("bfloat16", 16, "f", 16, "uint16_t", "bfloat16", ml.bfloat16, "float32")
 int8 = _row("int8", 3, "i", 8, "int8_t", "int8", np.int8)
 int16 = _row("int16", 5, "i", 16, "int16_t", "int16", np.int16)
 int32 = _row("int32", 6, "i", 32, "int32_t", "int32", np.int32)
@@ -116,10 +116,10 @@ uint8 = _row("uint8", 2, "u", 8, "uint8_t", "uint8", np.uint8)
 uint16 = _row("uint16", 4, "u", 16, "uint16_t", "uint16", np.uint16)
 uint32 = _row("uint32", 12, "u", 32, "uint32_t", "uint32", np.uint32)
 uint64 = _row("uint64", 13, "u", 64, "uint64_t", "uint64", np.uint64)
-uint4 = _row("uint4", 21, "u", 4, "uint8_t", "uint4", ml_dtypes.uint4, "uint8")
-int4 = _row("int4", 22, "i", 4, "uint8_t", "int4", ml_dtypes.int4, "int8")
-uint2 = _row("uint2", 25, "u", 2, "uint8_t", "uint2", ml_dtypes.uint2, "uint8")
-int2 = _row("int2", 26, "i", 2, "uint8_t", "int2", ml_dtypes.int2, "int8")
+uint4 = _row("uint4", 21, "u", 4, "uint8_t", "uint4", ml.uint4, "uint8")
+int4 = _row("int4", 22, "i", 4, "uint8_t", "int4", ml.int4, "int8")
+uint2 = _row("uint2", 25, "u", 2, "uint8_t", "uint2", ml.uint2, "uint8")
+int2 = _row("int2", 26, "i", 2, "uint8_t", "int2", ml.int2, "int8")
 bool_ = _row("bool", 9, "b", 8, "uint8_t", "bool", np.bool_)
 
 
@@ -130,19 +130,15 @@ def _small(name: str, code: int, bits: int, np_type: npt.DTypeLike, *codes: int)
     return DType(name, code, "f", bits, "float32", "uint8_t", name, np_dtype, layout)
 
 
-#                                                            fraction, bias, top, over, nan, zero
-float8e4m3fn = _small("float8e4m3fn", 17, 8, ml_dtypes.float8_e4m3fn, 3, 7, 0x7E, 0x7F, 0x7F, 0x80)
-float8e4m3fnuz = _small(
-    "float8e4m3fnuz", 18, 8, ml_dtypes.float8_e4m3fnuz, 3, 8, 0x7F, 0x80, 0x80, 0
-)
-float8e5m2 = _small("float8e5m2", 19, 8, ml_dtypes.float8_e5m2, 2, 15, 0x7B, 0x7C, 0x7E, 0x80)
-float8e5m2fnuz = _small(
-    "float8e5m2fnuz", 20, 8, ml_dtypes.float8_e5m2fnuz, 2, 16, 0x7F, 0x80, 0x80, 0
-)
-float4e2m1 = _small("float4e2m1", 23, 4, ml_dtypes.float4_e2m1fn, 1, 1, 7, 7, 8, 8)
-float6e2m3 = _small("float6e2m3", 27, 6, ml_dtypes.float6_e2m3fn, 3, 1, 0x1F, 0x1F, 0x20, 0x20)
-float6e3m2 = _small("float6e3m2", 28, 6, ml_dtypes.float6_e3m2fn, 2, 3, 0x1F, 0x1F, 0x20, 0x20)
-float8e8m0 = _small("float8e8m0", 24, 8, ml_dtypes.float8_e8m0fnu)  # 2 ** (code - 127); 255: NaN
+#                                                             fraction, bias, top, over, nan, zero
+float8e4m3fn = _small("float8e4m3fn", 17, 8, ml.float8_e4m3fn, 3, 7, 0x7E, 0x7F, 0x7F, 0x80)
+float8e4m3fnuz = _small("float8e4m3fnuz", 18, 8, ml.float8_e4m3fnuz, 3, 8, 0x7F, 0x80, 0x80, 0)
+float8e5m2 = _small("float8e5m2", 19, 8, ml.float8_e5m2, 2, 15, 0x7B, 0x7C, 0x7E, 0x80)
+float8e5m2fnuz = _small("float8e5m2fnuz", 20, 8, ml.float8_e5m2fnuz, 2, 16, 0x7F, 0x80, 0x80, 0)
+float4e2m1 = _small("float4e2m1", 23, 4, ml.float4_e2m1fn, 1, 1, 0x7, 0x7, 0x8, 0x8)
+float6e2m3 = _small("float6e2m3", 27, 6, ml.float6_e2m3fn, 3, 1, 0x1F, 0x1F, 0x20, 0x20)
+float6e3m2 = _small("float6e3m2", 28, 6, ml.float6_e3m2fn, 2, 3, 0x1F, 0x1F, 0x20, 0x20)
+float8e8m0 = _small("float8e8m0", 24, 8, ml.float8_e8m0fnu)  # 2 ** (code - 127); 255: NaN
 
 SMALL = (
     float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float4e2m1, float6e2m3, float6e3m2,

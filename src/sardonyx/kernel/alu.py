@@ -51,5 +51,5 @@ ALU: dict[str, tuple[int, str, Result]] = {
     "not": (1, "iub", "same"),
     "shl": (2, "iu", "same"),
     "shr": (2, "iu", "same"),  # arithmetic on signed types
-    "bits": (1, "fiu", "bits"),  # float32 <-> int32, float64 <-> int64, the same bits
+    "bits": (1, "fiub", "bits"),  # as another type of the same width: int32 <-> float32, ...
 }

@@ -6,18 +6,18 @@ NumPy or the processor does on overflow, NaN or division by zero. Callers silenc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sardonyx import types as t
 from sardonyx.types import Array, DType
 
 _QUIET = {
-    t.float32: (np.uint32, 0x7FC00000),
-    t.float64: (np.uint64, 0x7FF8000000000000),
-    t.float16: (np.uint16, 0x7E00),
-    t.bfloat16: (np.uint16, 0x7FC0),
+    t.float32: 0x7FC00000,
+    t.float64: 0x7FF8000000000000,
+    t.float16: 0x7E00,
+    t.bfloat16: 0x7FC0,
+    t.float8e8m0: 0xFF,
+    **{d: d.format.nan for d in t.SMALL if d.format},
 }
 _ODD_BITS = np.int64(0x1FFFFFFF)  # what a float64 significand has beyond a float32's
 _HALF = np.int64(0x10000000)
@@ -28,21 +28,34 @@ def canonical_nan(x: Array, dtype: DType) -> Array:
     nan = np.isnan(x)
     if not nan.any():
         return x
-    bits, quiet = _QUIET[dtype]
-    return np.where(nan, np.array(quiet, bits).view(dtype.numpy), x)
+    return np.where(nan, np.array(_QUIET[dtype], f"u{dtype.size}").view(dtype.numpy), x)
 
 
-def cast(x: Array, source: DType, target: DType) -> Array:
-    """x in the target type: one rounding to nearest even, saturation into integers."""
+def cast(
+    x: Array, source: DType, target: DType, saturate: bool = True, toward: str = "up"
+) -> Array:
+    """x in the target type: one rounding to nearest even, saturation into integers and floats of
+    at most 8 bits. `saturate` is about the latter only, `toward` about float8e8m0."""
+    if source.is_storage and source is not target:
+        source, x = t.by_name(source.compute), _widened(x, source)
     if source is target:
         return x
     if target.kind == "b":
         return np.asarray(x != 0)
+    if target.is_integer and target.is_storage:
+        whole = _to_integer(x, t.int32) if source.is_float else x.astype(np.int64)
+        return (whole & ((1 << target.bits) - 1)).astype(np.uint8).view(target.numpy)
     if source.is_float and target.is_integer:
-        return _to_integer(x if source.bits >= 32 else x.astype(np.float32), target)
+        return _to_integer(x, target)
     if target.is_float and target.bits < 32:
-        return _to_small_float(x, source, target)
+        return _to_small_float(x, source, target, saturate, toward)
     return x.astype(target.numpy)
+
+
+def _widened(x: Array, source: DType) -> Array:
+    """Elements of a storage type in its compute type, exactly."""
+    wide = x.astype(t.by_name(source.compute).numpy)
+    return canonical_nan(wide, t.float32) if source.bits <= 8 and source.is_float else wide
 
 
 def _to_integer(x: Array, target: DType) -> Array:
@@ -56,16 +69,41 @@ def _to_integer(x: Array, target: DType) -> Array:
     return np.where(below, np.array(target.min, target.numpy), out)
 
 
-def _to_small_float(x: Array, source: DType, target: DType) -> Array:
-    """To float16 or bfloat16 with one rounding, by way of a float64 or float32 rounded to odd."""
+def _to_small_float(x: Array, source: DType, target: DType, saturate: bool, toward: str) -> Array:
+    """To a float below 32 bits with one rounding, by way of a float64 or float32 rounded to odd."""
     if source.is_integer:
         x = _sticky(x)
     elif source.kind == "b":
         x = x.astype(np.float64)
     if target is t.float16:
         return x.astype(np.float16)
-    single = round_to_odd(x) if x.dtype == np.float64 else x.astype(np.float32)
-    return single.astype(target.numpy)
+    single = np.asarray(round_to_odd(x) if x.dtype == np.float64 else x.astype(np.float32))
+    if target is t.float8e8m0:
+        return _to_power(single, saturate, toward).view(target.numpy)
+    if target.format is None:
+        return single.astype(target.numpy)
+    if saturate:
+        top = float(np.array(target.format.top, np.uint8).view(target.numpy))
+        single = np.clip(single, np.float32(-top), np.float32(top))
+    return canonical_nan(_positive_nan(single).astype(target.numpy), target)
+
+
+def _positive_nan(x: Array) -> Array:
+    """x whose NaNs have no sign: where a type has no NaN, its sign would remain."""
+    return np.where(np.isnan(x), np.float32(np.nan), x)
+
+
+def _to_power(x: Array, saturate: bool, toward: str) -> Array:
+    """The codes of float32 values as powers of two, float8e8m0 (numerics contract, section 7)."""
+    bits = x.view(np.int32)
+    exponent, fraction = bits >> 23, bits & 0x7FFFFF
+    fraction = np.where(exponent == 0, (fraction << 1) & 0x7FFFFF, fraction)  # 2**-127 is subnormal
+    least = {"up": 1, "nearest": 0x400000, "down": 0x800000}[toward]
+    code = exponent + (fraction >= least)
+    low, high = np.float32(2.0**-127), np.float32(2.0**127)
+    code = np.where(x <= low, 0, np.where(x >= high, 254, code))
+    missing = np.isnan(x) if saturate else ~((x >= low) & (x <= high))
+    return np.where(missing, 255, code).astype(np.uint8)
 
 
 def _sticky(x: Array) -> Array:
@@ -202,8 +240,7 @@ def _shift(a: Array, b: Array) -> tuple[Array, Array]:
     return past, np.where(past, b.dtype.type(0), b)
 
 
-def reinterpret(a: Array) -> Array:
-    """The same bits as an integer or float of the same width."""
+def reinterpret(a: Array, dtype: DType) -> Array:
+    """The same bits as a type of the same width; a byte is true where it is not 0."""
     a = np.ascontiguousarray(a).reshape(np.shape(a))
-    kind: Any = "i" if a.dtype.kind == "f" else "f"
-    return a.view(np.dtype(f"{kind}{a.dtype.itemsize}"))
+    return a.view(np.uint8) != 0 if dtype is t.bool_ else a.view(dtype.numpy)

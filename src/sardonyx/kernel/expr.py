@@ -16,6 +16,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.dims import Dim, Poly
 from sardonyx.errors import InternalError
+from sardonyx.kernel import arith
 from sardonyx.kernel.alu import ALU
 from sardonyx.types import Array, DType
 
@@ -177,8 +178,13 @@ class Alu(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
+    """saturate: whether floats of at most 8 bits stop at their greatest finite value. toward:
+    up | down | nearest, the rounding of float8e8m0."""
+
     x: Expr
     dtype: DType
+    saturate: bool = True
+    toward: str = "up"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,7 +288,7 @@ def const(value: Number, dtype: DType) -> Const:
         value = bool(value)
     else:
         with np.errstate(over="ignore"):
-            value = float(np.asarray(value, np.float64).astype(dtype.numpy))
+            value = float(arith.cast(np.asarray(value, np.float64), t.float64, dtype))
     return Const(value, dtype)
 
 
@@ -301,13 +307,19 @@ def widen(e: Expr) -> Expr:
     return e if compute is e.dtype else cast(e, compute)
 
 
-def cast(e: Expr, dtype: DType) -> Expr:
-    """e converted to dtype, rounding once and saturating; no node where nothing changes."""
+def cast(e: Expr, dtype: DType, saturate: bool = True, toward: str = "up") -> Expr:
+    """e converted to dtype, rounding once; no node where nothing changes."""
     if e.dtype is dtype:
         return e
-    if isinstance(e, Const) and dtype.kind == e.dtype.kind == "f" and dtype.bits >= e.dtype.bits:
+    holds = dtype.is_float and not dtype.is_storage and dtype.bits >= e.dtype.bits
+    if isinstance(e, Const) and e.dtype.is_float and holds:
         return Const(e.value, dtype)
-    return Cast(e, dtype)
+    return Cast(e, dtype, saturate, toward)
+
+
+def reinterpret(e: Expr, dtype: DType) -> Expr:
+    """The bits of e as an element of another type of its width."""
+    return e if e.dtype is dtype else Alu("bits", (e,), dtype)
 
 
 def alu(op: str, *operands: Operand) -> Expr:

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import (
@@ -29,7 +32,7 @@ from sardonyx.dims import (
     floordiv,
     nonnegative,
 )
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Load, Size, Where
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Size, Where
 from sardonyx.types import DType
 
 BUDGET = 200  # nodes behind one form, as a tree: more is opaque, so that no proof is long
@@ -83,7 +86,7 @@ class Forms:
             if top not in self._forms:
                 weight = 1 + sum(self._weights[c] for c in inner)
                 heavy = weight > BUDGET
-                self._weights[top] = 1 if heavy else weight
+                self._weights[top] = 1 if heavy or _is_atom(top) else weight
                 self._forms[top] = self._opaque(top.dtype, top) if heavy else self._form(top)
         return self._forms[e]
 
@@ -151,10 +154,11 @@ class Forms:
         if dtype is t.bool_:
             lo, hi = 0, 1
         match key:
-            case ("load", buffer, *_) if dtype.is_integer:
-                data = getattr(buffer, "data", None)
-                if data is not None and data.size:
-                    lo, hi = int(data.min()), int(data.max())
+            case ("load", Buffer(data=np.ndarray()) as table, *index) if (
+                dtype.is_integer and not dtype.is_storage
+            ):
+                chosen = tuple(i if isinstance(i, int) else None for i in index)
+                lo, hi = _table_bounds(table, chosen) or (lo, hi)
             case ("and", _, int(mask)) | ("and", int(mask), _) if mask >= 0:
                 lo, hi = 0, mask
         if key not in self._interned:
@@ -189,6 +193,21 @@ def _parts(e: Expr) -> tuple[Expr, ...]:
         case Alu(_, args, _) if _integers(args) and e.dtype.is_integer:
             return args
     return ()
+
+
+def _is_atom(e: Expr) -> bool:
+    """Whether the form of e is one opaque value, however much lies behind it."""
+    return isinstance(e, Load) or (isinstance(e, Alu) and e.op == "and")
+
+
+@lru_cache(maxsize=256)
+def _table_bounds(table: Buffer, chosen: tuple[int | None, ...]) -> tuple[int, int] | None:
+    """The least and the greatest of a constant table's elements at the indices that are known."""
+    assert table.data is not None
+    within = all(i is None or 0 <= i < n for i, n in zip(chosen, table.data.shape, strict=True))
+    at = tuple(slice(None) if i is None else i for i in chosen) if within else ()
+    part = table.data[at]
+    return (int(part.min()), int(part.max())) if part.size else None
 
 
 def _integers(args: tuple[Expr, ...]) -> bool:

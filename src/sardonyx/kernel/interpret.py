@@ -274,9 +274,11 @@ def _node(e: Expr, scope: _Scope) -> Array:
             values = [_known(a, scope) for a in args]
             if op == "fma" and not scope.fused:
                 return np.asarray(values[0] * values[1] + values[2])
+            if op == "bits":
+                return arith.reinterpret(values[0], e.dtype)
             return np.asarray(MEANING[op](*values))
-        case Cast(x, dtype):
-            return arith.cast(_known(x, scope), x.dtype, dtype)
+        case Cast(x, dtype, saturate, toward):
+            return arith.cast(_known(x, scope), x.dtype, dtype, saturate, toward)
         case Where():
             return _where(e, scope)
         case Fold():

@@ -13,13 +13,14 @@
            | Local(name, dtype)
            | Load(buffer, index, mode, default?)      mode = proven | guard | trap
            | Alu(op, expr*, dtype)                    the table ALU of kernel/alu.py
-           | Cast(expr, dtype)                        rounds once, saturates
+           | Cast(expr, dtype, saturate, toward)      rounds once
            | Where(cond, expr, expr)
            | Fold(kind, axes, terms, when?)           kind = dot | sum | prod | min | max | and | or
 
 A kind that is not in this grammar does not exist. Expressions are DAGs compared by identity; a
 shared node is evaluated once per point. Arithmetic takes place in compute types only: a storage
-type (float16, bfloat16) occurs in Load, Const, Where, Cast and as what a Compute writes.
+type (float16, bfloat16, what has fewer bits) occurs in Load, Const, Where, Cast, the operation
+"bits", and as what a Compute writes.
 
 `Fold("dot", axes, (a, b))` is the sum of products of section "Sums of products" of the numerics
 contract, in the order of the axes, the last one fastest; `Fold("sum", axes, (x,))` is the 16-way

@@ -35,21 +35,16 @@ from sardonyx.kernel.ir import (
     expressions,
     statements,
 )
-from sardonyx.types import DType
 
 KNOWN = (Const, Size, Axis, Local, Load, Alu, Cast, Where, Fold)
 FOLD_DTYPES = {"and": "b", "or": "b", "min": "fiub", "max": "fiub"}  # the others: "fiu"
 
 
-def _computes(dtype: DType) -> bool:
-    return dtype.compute == dtype.name
-
-
-def _alu_dtype(e: Alu) -> DType:
+def _alu_result(e: Alu) -> bool:
     result, dtype = ALU[e.op][2], e.args[0].dtype
     if result == "bits":
-        return t.by_name(f"{'int' if dtype.is_float else 'float'}{dtype.bits}")
-    return t.bool_ if result == "bool" else dtype
+        return e.dtype.bits == dtype.bits and e.dtype.kind in ALU[e.op][1]
+    return e.dtype is (t.bool_ if result == "bool" else dtype)
 
 
 def _fits(e: Const) -> bool:
@@ -73,14 +68,18 @@ NODE_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
     (Alu, "an operation has its number of operands", lambda e: len(e.args) == ALU[e.op][0]),
     (Alu, "operands agree in type", lambda e: len({a.dtype for a in e.args}) == 1),
     (Alu, "operands are of a kind it takes", lambda e: e.args[0].dtype.kind in ALU[e.op][1]),
-    (Alu, "no arithmetic in storage types", lambda e: _computes(e.args[0].dtype)),
-    (Alu, "a result has the type of the table", lambda e: e.dtype is _alu_dtype(e)),
+    (
+        Alu,
+        "no arithmetic in storage types",
+        lambda e: e.op == "bits" or not e.args[0].dtype.is_storage,
+    ),
+    (Alu, "a result has the type of the table", _alu_result),
     (Where, "a condition is bool", lambda e: e.cond.dtype is t.bool_),
     (Where, "branches agree in type", lambda e: e.a.dtype is e.b.dtype is e.dtype),
     (Fold, "a fold is of a known kind", lambda e: e.kind in FOLD_KINDS),
     (Fold, "a fold has its terms", lambda e: len(e.terms) == (2 if e.kind == "dot" else 1)),
     (Fold, "terms agree in type", lambda e: all(x.dtype is e.dtype for x in e.terms)),
-    (Fold, "no arithmetic in storage types", lambda e: _computes(e.dtype)),
+    (Fold, "no arithmetic in storage types", lambda e: not e.dtype.is_storage),
     (
         Fold,
         "terms are of a kind it takes",

@@ -208,6 +208,41 @@ SX_FN uint16_t sx_bf16_of_f32(float x) {
 
 SX_FN uint16_t sx_bf16_of_f64(double x) { return sx_bf16_of_f32(sx_odd_f32(x)); }
 
+/* Floats of at most 8 bits, by their row of types.py: without its sign a code is the leading bits of
+   a float32 scaled by 2^(bias - 127). */
+SX_FN float sx_wide(int x, int sign, int fraction, int bias, int top, int over, int nan, int zero) {
+  const int32_t m = x & (sign - 1);
+  const float y = sx_float_i32(m << (23 - fraction)) * sx_float_i32((254 - bias) << 23);
+  if (m > top ? over == nan || m > over : zero == 0 && x == nan) return sx_nan_f32();
+  return (x & sign ? -1.0f : 1.0f) * (m > top ? (float)INFINITY : y);
+}
+
+SX_FN uint8_t sx_small(float x, int saturate, int sign, int fraction, int bias, int top, int over, int nan, int zero) {
+  const int32_t u = sx_bits_f32(x), m = u & INT32_MAX, unit = (151 - bias - fraction) << 23;
+  const int32_t drop = 23 - fraction, up = (1 << (drop - 1)) - 1 + (m >> drop & 1);
+  int32_t r = (m - ((127 - bias) << 23) + up) >> drop;
+  if (m < (128 - bias) << 23) r = sx_bits_f32(fabsf(x) + sx_float_i32(unit)) - unit;
+  if (m > 0x7f800000 || (r > top && !saturate && over == nan)) return (uint8_t)nan;
+  if (r > top) r = saturate ? top : over;
+  return (uint8_t)(u < 0 ? (r ? r | sign : zero) : r);
+}
+
+SX_FN uint8_t sx_quiet(int x, int most, int infinity, int nan) {
+  return (uint8_t)((x & most) > infinity ? nan : x);
+}
+
+/* Powers of two: 2^-127 is subnormal in float32. `least` is the first fraction that is rounded up. */
+SX_FN float sx_f32_of_float8e8m0(int x) {
+  return x == 255 ? sx_nan_f32() : sx_float_i32(x ? x << 23 : 0x400000);
+}
+
+SX_FN uint8_t sx_float8e8m0_of_f32(float x, int saturate, int32_t least) {
+  const int32_t u = sx_bits_f32(x), m = u & 0x7fffff, e = u >> 23;
+  if (x != x || (!saturate && !(x >= 0x1p-127f && x <= 0x1p127f))) return 255;
+  if (x <= 0x1p-127f) return 0;
+  return x >= 0x1p127f ? 254 : (uint8_t)(e + ((e ? m : m << 1 & 0x7fffff) >= least));
+}
+
 /* An integer as a float32 rounded to odd: bits that do not fit are gathered in the last one. */
 SX_FN float sx_odd_u64(uint64_t x) {
   float scale = 1;

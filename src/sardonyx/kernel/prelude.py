@@ -7,6 +7,9 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from sardonyx import types as t
+from sardonyx.kernel.spelling import small_float
+
 NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
 
 _NAME = re.compile(r"\bsx_\w+")
@@ -23,7 +26,8 @@ def _text(name: str) -> str:
 @cache
 def _pieces() -> tuple[str, ...]:
     """The first piece speaks of the file itself; the second holds what every program needs."""
-    return tuple(piece.strip("\n") for piece in _text("prelude.h").split("\n\n")[1:])
+    written = tuple(piece.strip("\n") for piece in _text("prelude.h").split("\n\n")[1:])
+    return (*written, *map(small_float, t.SMALL))
 
 
 @cache

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sardonyx.kernel.affine import affine, expression
-from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Load, Where, alu, walk
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Cast,
+    Expr,
+    Fold,
+    Load,
+    Where,
+    alu,
+    reinterpret,
+    walk,
+)
 
 Loads = Callable[[Load], Expr | None]
 
@@ -38,10 +50,10 @@ def _node(e: Expr, done: Mapping[int, Expr], loads: Loads) -> Expr:
             args = tuple(done[id(a)] for a in e.args)
             if all(a is b for a, b in zip(args, e.args, strict=True)):
                 return e
-            return alu(e.op, *args)
+            return reinterpret(args[0], e.dtype) if e.op == "bits" else alu(e.op, *args)
         case Cast():
             x = done[id(e.x)]
-            return e if x is e.x else Cast(x, e.dtype)
+            return e if x is e.x else replace(e, x=x)
         case Where():
             c, a, b = done[id(e.cond)], done[id(e.a)], done[id(e.b)]
             return e if (c is e.cond and a is e.a and b is e.b) else Where(c, a, b)

@@ -83,11 +83,7 @@ SPELLING: dict[str, dict[str, str]] = {
         "i": "({N}sx_shr_i64({a}, (uint64_t){b}))",
         "u": "({N}sx_shr_u64({a}, {b}))",
     },
-    "bits": {
-        "f": "sx_bits_{s}({a})",
-        "i": "sx_float_{s}({a})",
-        "u": "sx_float_i{bits}((int{bits}_t){a})",
-    },
+    "bits": dict.fromkeys("fiub", "{a}"),  # see `reinterpret`
 }
 
 # A shift by a constant within the width needs no check, and becomes a vector instruction.
@@ -96,6 +92,8 @@ _CONSTANT_SHIFT = {"shl": "({T})(({U}){a} << {b})", "shr": "({N}({a} >> {b}))"}
 
 def suffix(dtype: DType) -> str:
     """f32, bf16, i8, u64, ...: the end of the names of prelude.h's functions."""
+    if dtype.bits <= 8 and dtype.is_float:
+        return dtype.name
     letter = "bf" if dtype is t.bfloat16 else dtype.kind
     return f"{letter}{dtype.bits}"
 
@@ -131,45 +129,101 @@ def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> st
 _SIXTY_FOUR = frozenset(("tdiv", "idiv", "imod", "fmod", "abs", "shr"))
 
 
-def cast(x: str, source: DType, target: DType) -> str:
+def reinterpret(x: str, source: DType, target: DType) -> str:
+    """The bits of x as another type of its width. Storage types are integers in C already."""
+    if source in (t.float32, t.float64):
+        x, source = f"sx_bits_{suffix(source)}({x})", t.by_name(f"int{source.bits}")
+    if target is t.bool_:
+        return f"({x} != 0)"
+    if target in (t.float32, t.float64):
+        return f"sx_float_i{target.bits}({x if source.kind == 'i' else f'(int{target.bits}_t){x}'})"
+    return x if c_type(source) == c_type(target) else f"(({c_type(target)}){x})"
+
+
+def cast(x: str, source: DType, target: DType, saturate: bool = True, toward: str = "up") -> str:
     """x converted with one rounding, saturating into integers."""
     if source is target:
         return x
-    stored = source.compute != source.name
-    if target is t.bool_:
-        return f"(({x} & 0x7fff) != 0)" if stored else f"({x} != 0)"
-    if stored:
-        x, source = f"sx_f32_of_{suffix(source)}({x})", t.float32
-        if target is t.float32:
+    if target is t.bool_ and source.bits == 16 and source.is_float:
+        return f"(({x} & 0x7fff) != 0)"
+    if source.is_storage:
+        x, source = _widened(x, source), t.by_name(source.compute)
+        if target is source:
             return x
-    if target.compute != target.name:
-        return _to_storage(x, source, suffix(target))
+    if target is t.bool_:
+        return f"({x} != 0)"
+    if target.is_storage and target.is_integer:
+        whole = f"sx_i32_of_{suffix(source)}({x})" if source.is_float else x
+        return f"(uint8_t)({whole} & {(1 << target.bits) - 1})"
+    if target.is_storage:
+        word = _to_storage(x, source, suffix(target))
+        return word if target.bits == 16 else f"{word[:-1]}, {_how(target, saturate, toward)})"
     if source.is_float and target.is_integer:
         return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
     return f"({c_type(target)}){x}"
 
 
-def _to_storage(x: str, source: DType, target: str) -> str:
+def _how(target: DType, saturate: bool, toward: str) -> str:
+    """The arguments of a cast to a float of at most 8 bits: whether it saturates, and the least
+    fraction that float8e8m0 rounds up."""
+    least = {"up": "1", "nearest": "0x400000", "down": "0x800000"}[toward]
+    return f"{int(saturate)}" if target.format else f"{int(saturate)}, {least}"
+
+
+def _widened(x: str, source: DType) -> str:
     if source.is_float:
-        return f"sx_{target}_of_{suffix(source)}({x})"
-    if source.bits == 64:
+        return f"sx_f32_of_{suffix(source)}({x})"
+    low = f"({x} & {(1 << source.bits) - 1})"
+    half = 1 << (source.bits - 1)
+    return f"(({low} ^ {half}) - {half})" if source.kind == "i" else low
+
+
+def _to_storage(x: str, source: DType, target: str) -> str:
+    """A float of at most 16 bits, by way of a float32 rounded to odd where x is wider."""
+    if source is t.float32:
+        return f"sx_{target}_of_f32({x})"
+    if source.bits == 64 and not source.is_float:
         return f"sx_{target}_of_f32(sx_odd_{suffix(source)}({x}))"
-    return f"sx_{target}_of_f64((double){x})"
+    x = x if source is t.float64 else f"(double){x}"
+    whole = f"sx_{target}_of_f64({x})"
+    return whole if target in ("f16", "bf16") else f"sx_{target}_of_f32(sx_odd_f32({x}))"
 
 
 def canonical(x: str, dtype: DType) -> str:
     """x with NaN as the canonical one."""
-    return f"sx_canon_{suffix(dtype)}({x})" if dtype.is_float else x
+    if not dtype.is_float or (dtype.bits <= 8 and not _many_nans(dtype)):
+        return x
+    return f"sx_canon_{suffix(dtype)}({x})"
+
+
+def _many_nans(dtype: DType) -> bool:
+    """Whether a float of at most 8 bits has more than one NaN."""
+    return dtype.format is not None and dtype.format.top < dtype.format.nan < dtype.format.sign
+
+
+def small_float(dtype: DType) -> str:
+    """The piece of the prelude that converts a type of `types.SMALL`: its row of the table."""
+    assert dtype.format is not None
+    row = dtype.format
+    codes = f"{row.sign:#x}, {row.fraction}, {row.bias}, " + ", ".join(
+        f"{code:#04x}" for code in (row.top, row.over, row.nan, row.zero)
+    )
+    name, infinity = suffix(dtype), row.top + (row.over != row.nan)
+    return f"""\
+#define sx_f32_of_{name}(x) sx_wide(x, {codes})
+#define sx_{name}_of_f32(x, saturate) sx_small(x, saturate, {codes})
+#define sx_canon_{name}(x) sx_quiet(x, {row.sign - 1:#04x}, {infinity:#04x}, {row.nan:#04x})"""
 
 
 def literal(value: float | int | bool, dtype: DType) -> str:
     """A constant of dtype, exactly; negative ones stand in parentheses."""
     if dtype is t.bool_:
         return str(int(bool(value)))
+    if dtype.is_storage:
+        code = int(np.array(value, dtype.numpy).view(f"u{dtype.size}"))
+        return f"{code:#0{2 + 2 * dtype.size}x}"
     if dtype.is_integer:
         return _integer(int(value), dtype)
-    if dtype.compute != dtype.name:
-        return f"{int(np.array(value, dtype.numpy).view(np.uint16)):#06x}"
     return _float(float(value), dtype)
 
 

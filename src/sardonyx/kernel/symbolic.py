@@ -223,7 +223,7 @@ def _place(buffer: Buffer, at: tuple[int, ...]) -> int | None:
 
 
 def _alu(op: str, dtype: DType, args: list[Dim]) -> Dim:
-    if all(isinstance(a, int) for a in args) and not dtype.is_float:
+    if all(isinstance(a, int) for a in args) and not dtype.is_float and op != "bits":
         with np.errstate(all="ignore"):
             found = MEANING[op](*(np.asarray([a], dtype.numpy) for a in args))
         number: bool | int | float = found.reshape(()).item()

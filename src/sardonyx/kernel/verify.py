@@ -268,7 +268,7 @@ def _remade(e: Expr, failed: Mapping[Load, object], made: Mapping[Expr, Expr]) -
         case Alu():
             return Alu(e.op, tuple(made[a] for a in e.args), e.dtype)
         case Cast():
-            return Cast(made[e.x], e.dtype)
+            return replace(e, x=made[e.x])
         case Where():
             return Where(made[e.cond], made[e.a], made[e.b])
         case Fold():

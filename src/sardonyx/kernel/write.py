@@ -28,7 +28,7 @@ from sardonyx.kernel.expr import (
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.place import Block, Placement, checked, place
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
-from sardonyx.kernel.spelling import c_type, canonical, cast, literal, spell, suffix
+from sardonyx.kernel.spelling import c_type, canonical, cast, literal, reinterpret, spell, suffix
 from sardonyx.types import DType
 
 LITERAL_EXTENT = 16  # greater sizes are parameters, so that kernels of one shape class are one text
@@ -202,8 +202,10 @@ class Expression:
         match e:
             case Load():
                 return self._element(e, block)
-            case Cast(x, dtype):
-                return cast(self.text(x, block), x.dtype, dtype)
+            case Cast(x, dtype, saturate, toward):
+                return cast(self.text(x, block), x.dtype, dtype, saturate, toward)
+            case Alu("bits", (x,), dtype):
+                return reinterpret(self.text(x, block), x.dtype, dtype)
             case Alu():
                 return self._alu(e, [self.text(a, block) for a in e.args])
         raise InternalError(f"{e} is not in the grammar")

@@ -3,7 +3,8 @@
     storage = (numpy dtype, bits of one element, the typed field that may hold it)
 
 raw_data and external data are little-endian and row-major; elements below 8 bits are packed from
-the least significant bits up. A tensor has its data in one place, or it is refused.
+the least significant bits up; in int32_data too, but for those of 6 bits. A tensor has its data in
+one place, or it is refused.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ STORAGE: dict[int, Storage] = {
     T.FLOAT4E2M1: _row(ml_dtypes.float4_e2m1fn, "int32_data", 4),
     T.UINT2: _row(ml_dtypes.uint2, "int32_data", 2),
     T.INT2: _row(ml_dtypes.int2, "int32_data", 2),
+    T.FLOAT6E2M3: _row(ml_dtypes.float6_e2m3fn, "int32_data", 6),
+    T.FLOAT6E3M2: _row(ml_dtypes.float6_e3m2fn, "int32_data", 6),
 }
 TYPED = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -165,7 +168,8 @@ def _typed(proto: TensorProto, store: Storage, shape: tuple[int, ...], what: str
     other = [n for n in TYPED if n != store.typed and len(getattr(proto, n))]
     found = getattr(proto, store.typed)
     pairs = 2 if store.numpy.kind == "c" else 1
-    expected = (prod(shape) * (store.bits if store.bits < 8 else 8) + 7) // 8 * pairs
+    packed = store.bits in (2, 4)
+    expected = (prod(shape) * (store.bits if packed else 8) + 7) // 8 * pairs
     if other or len(found) != expected:
         place = other[0] if other else store.typed
         raise InvalidModel(
@@ -176,12 +180,14 @@ def _typed(proto: TensorProto, store: Storage, shape: tuple[int, ...], what: str
         part = np.float32 if store.typed == "float_data" else np.float64
         return _frozen(np.array(found, part).view(store.numpy).reshape(shape))
     numbers = np.array(found, np.uint64 if store.typed == "uint64_data" else np.int64)
-    if store.bits < 8:
+    if packed:
         return _unpack(_narrow(numbers, np.dtype(np.uint8), what), store, shape)
     if store.numpy.kind in "iu":
         return _frozen(_narrow(numbers, store.numpy, what).reshape(shape))
     carrier = np.dtype(f"u{store.numpy.itemsize}")
     bits = _narrow(numbers, carrier, what)
+    if store.bits == 6:
+        bits = bits & np.uint8(0x3F)
     value = bits != 0 if store.numpy == np.bool_ else bits.view(store.numpy)
     return _frozen(value.reshape(shape))
 
@@ -195,13 +201,12 @@ def _narrow(numbers: Array, dtype: np.dtype[np.generic], what: str) -> Array:
 
 def _unpack(packed: Array, store: Storage, shape: tuple[int, ...]) -> Array:
     """Elements below 8 bits, each in a byte of its own."""
-    shifts = np.arange(0, 8, store.bits, dtype=np.uint8)
+    group = 3 if store.bits == 6 else 1  # bytes that hold a whole number of elements
+    if group > 1:
+        whole = np.concatenate([packed, np.zeros(-len(packed) % group, np.uint8)])
+        packed = whole.reshape(-1, group).astype(np.uint32) @ np.array([1, 1 << 8, 1 << 16], "u4")
+    shifts = np.arange(0, 8 * group, store.bits, dtype=packed.dtype)
     parts = (packed[:, None] >> shifts & ((1 << store.bits) - 1)).reshape(-1)[: prod(shape)]
-    if store.numpy.name.startswith("int"):
-        sign = 1 << (store.bits - 1)
-        return _frozen(((parts.astype(np.int8) ^ sign) - sign).astype(store.numpy).reshape(shape))
-    if store.numpy.name.startswith("uint"):
-        return _frozen(parts.astype(store.numpy).reshape(shape))
     return _frozen(parts.astype(np.uint8).view(store.numpy).reshape(shape))
 
 

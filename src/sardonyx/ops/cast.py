@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from sardonyx.errors import UnsupportedModel
+from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import cast
 from sardonyx.ops.common import need_dtype
 from sardonyx.ops.registry import operator
 from sardonyx.types import DTYPES, DType
@@ -31,13 +32,13 @@ def cast_6(k: Builder, x: Tensor, *, to: int) -> Tensor:
 @operator("Cast", 19, 21, 23)
 def cast_19(k: Builder, x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
     """`saturate` concerns the 8-bit float types only."""
-    return converted(k, x, need_dtype(to))
+    return converted(k, x, need_dtype(to), saturate)
 
 
 @operator("Cast", 24, 25, 28)
 def cast_24(k: Builder, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """`round_mode` concerns float8e8m0 only."""
-    return converted(k, x, need_dtype(to))
+    return converted(k, x, need_dtype(to), saturate, round_mode)
 
 
 @operator("CastLike", 15)
@@ -47,16 +48,22 @@ def cast_like_15(k: Builder, x: Tensor, target_type: Tensor) -> Tensor:
 
 @operator("CastLike", 19, 21, 23)
 def cast_like_19(k: Builder, x: Tensor, target_type: Tensor, *, saturate: int = 1) -> Tensor:
-    return converted(k, x, target_type.dtype)
+    return converted(k, x, target_type.dtype, saturate)
 
 
 @operator("CastLike", 24, 25)
 def cast_like_24(
     k: Builder, x: Tensor, target_type: Tensor, *, saturate: int = 1, round_mode: str = "up"
 ) -> Tensor:
-    return converted(k, x, target_type.dtype)
+    return converted(k, x, target_type.dtype, saturate, round_mode)
 
 
-def converted(k: Builder, x: Tensor, dtype: DType) -> Tensor:
+def converted(
+    k: Builder, x: Tensor, dtype: DType, saturate: int = 1, round_mode: str = "up"
+) -> Tensor:
     """x in another type, rounded once; x itself where the type is the same."""
-    return x if x.dtype is dtype else k.compute(x.shape, lambda *i: x[i], dtype)
+    if round_mode not in ("up", "down", "nearest"):
+        raise InvalidModel(f"round_mode is up, down or nearest, found {round_mode!r}")
+    if x.dtype is dtype:
+        return x
+    return k.compute(x.shape, lambda *i: cast(x[i], dtype, bool(saturate), round_mode), dtype)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.errors import InvalidModel, UnsupportedModel
+from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift
-from sardonyx.ops.common import need_dtype, normalize_axis
+from sardonyx.ops.common import maximum, minimum, need_dtype, normalize_axis
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree, ceil_div
 from sardonyx.types import DType
@@ -46,15 +46,14 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Tensor:
-    """saturate(round(x / y_scale) + y_zero_point), rounding to nearest even; NaN gives 0.
+    """saturate(round(x / y_scale) + y_zero_point), rounding to nearest even; a NaN gives the 0 of
+    an integer type. To a float type: x / y_scale + y_zero_point, rounded once.
 
     The quotient is one division in float32, rounded to `precision` where that is a 16-bit float.
     """
     dtype = need_dtype(output_dtype) if output_dtype else t.uint8
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
-    if not dtype.is_integer:
-        raise UnsupportedModel(f"QuantizeLinear to {dtype} is not supported")
     narrow = need_dtype(precision) if precision else t.float32
     scale = _parameter(x, y_scale, axis, block_size)
     zero = None if y_zero_point is None else _parameter(x, y_zero_point, axis, block_size)
@@ -62,15 +61,18 @@ def quantize_linear(
     def element(*i: Axis) -> Expr:
         quotient = cast(cast(x[i], t.float32) / cast(y_scale[scale(i)], t.float32), narrow)
         shift = None if y_zero_point is None or zero is None else y_zero_point[zero(i)]
-        return quantized(cast(quotient, t.float32), shift, dtype)
+        return quantized(cast(quotient, t.float32), shift, dtype, bool(saturate))
 
     return k.compute(x.shape, element, dtype)
 
 
-def quantized(value: Expr, zero_point: Expr | None, dtype: DType) -> Expr:
-    """saturate(round(value) + zero_point) of a float32."""
-    whole = alu("rint", value)
-    return cast(whole if zero_point is None else whole + cast(zero_point, t.float32), dtype)
+def quantized(value: Expr, zero_point: Expr | None, dtype: DType, saturate: bool = True) -> Expr:
+    """saturate(round(value) + zero_point) of a float32; floats are not rounded before the end."""
+    value = alu("rint", value) if dtype.is_integer else value
+    value = value if zero_point is None else value + cast(zero_point, t.float32)
+    if dtype.is_integer and dtype.is_storage:  # their casts keep the low bits
+        value = minimum(maximum(value, dtype.min), dtype.max)
+    return cast(value, dtype, saturate)
 
 
 @operator("DequantizeLinear", 10)
@@ -99,9 +101,11 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Tensor:
-    """(x - x_zero_point) * x_scale: an exact difference, rounded to float32, one product."""
+    """(x - x_zero_point) * x_scale: the difference (of integers: exact) in float32, one product."""
     dtype = need_dtype(output_dtype) if output_dtype else x_scale.dtype
-    wide = t.int64 if x.dtype.bits > 16 else t.int32
+    if dtype is t.float8e8m0:
+        raise InvalidModel("DequantizeLinear by scales of float8e8m0 needs an output_dtype")
+    wide = t.float32 if x.dtype.is_float else t.int64 if x.dtype.bits > 16 else t.int32
     scale = _parameter(x, x_scale, axis, block_size)
     zero = None if x_zero_point is None else _parameter(x, x_zero_point, axis, block_size)
 
