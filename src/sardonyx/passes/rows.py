@@ -114,7 +114,7 @@ def _depth(run: Sequence[Compute]) -> int:
         return 0
     shapes = [s.buffer.shape for s in run]
     alike = takewhile(lambda column: len(set(column)) == 1, zip(*shapes, strict=False))
-    depth = min(len(list(alike)), max(map(len, shapes)) - 1)
+    depth = max(0, min(len(list(alike)), max(map(len, shapes)) - 1))
     while depth and shapes[0][depth - 1] == 1:
         depth -= 1
     while depth and not (_is_worth(run, depth) and _is_apart(run, depth)):
