@@ -25,10 +25,10 @@ def det(k: Builder, x: Tensor) -> Tensor:
     with loops(k, batch) as outer:
         result = k.local(lift(1.0, wide))
         with k.loop(n) as c:
-            pivot_row = _pivot_row(k, a, outer, c)
-            k.set(result, where(pivot_row.eq(c), result, -result))
+            chosen = pivot_row(k, a, outer, c)
+            k.set(result, where(chosen.eq(c), result, -result))
             with k.loop(n) as j:
-                _swap(k, a, (*outer, c, j), (*outer, pivot_row, j))
+                swap(k, a, (*outer, c, j), (*outer, chosen, j))
             pivot = k.local(a[(*outer, c, c)])
             k.set(result, result * pivot)
             with k.when(pivot.ne(0)):
@@ -37,7 +37,8 @@ def det(k: Builder, x: Tensor) -> Tensor:
     return out
 
 
-def _pivot_row(k: Builder, a: Tensor, outer: tuple[Axis, ...], c: Axis) -> Expr:
+def pivot_row(k: Builder, a: Tensor, outer: tuple[Axis, ...], c: Axis) -> Expr:
+    """The first row from c on with the largest magnitude in column c."""
     best, row = k.local(alu("abs", a[(*outer, c, c)])), k.local(cast(c, t.int64))
     with k.loop(a.shape[-1]) as r:
         size = k.local(alu("abs", a[(*outer, r, c)]))
@@ -47,7 +48,8 @@ def _pivot_row(k: Builder, a: Tensor, outer: tuple[Axis, ...], c: Axis) -> Expr:
     return row
 
 
-def _swap(k: Builder, a: Tensor, i: tuple[Expr, ...], j: tuple[Expr, ...]) -> None:
+def swap(k: Builder, a: Tensor, i: tuple[Expr, ...], j: tuple[Expr, ...]) -> None:
+    """Exchanges two elements."""
     kept = k.local(a.trap(i))
     k.store(a, i, a.trap(j))
     k.store(a, j, kept)

@@ -29,7 +29,7 @@ def matmul_integer(
 ) -> Tensor:
     """(a - a_zero_point) @ (b - b_zero_point); a vector of zero points is one for each row of a,
     or column of b."""
-    return matmul(k, _centred(k, a, a_zero_point, -2), _centred(k, b, b_zero_point, -1))
+    return matmul(k, centred(k, a, a_zero_point, -2), centred(k, b, b_zero_point, -1))
 
 
 @operator("ConvInteger", 10)
@@ -50,8 +50,8 @@ def conv_integer(
     """Conv of x - x_zero_point and w - w_zero_point; padding stands for the zero point."""
     return conv(
         k,
-        _centred(k, x, x_zero_point, 0),
-        _centred(k, w, w_zero_point, 0),
+        centred(k, x, x_zero_point, 0),
+        centred(k, w, w_zero_point, 0),
         auto_pad=auto_pad,
         dilations=dilations,
         group=group,
@@ -75,8 +75,8 @@ def qlinear_matmul(
 ) -> Tensor:
     """Scales and zero points: one for the tensor, for each row of a and y, or column of b."""
     total = matmul_integer(k, a, b, a_zero_point, b_zero_point)
-    return _requantized(
-        k, total, _at(a_scale, -2), _at(b_scale, -1), _at(y_scale, -2), y_zero_point, -2
+    return requantized(
+        k, total, at_axis(a_scale, -2), at_axis(b_scale, -1), at_axis(y_scale, -2), y_zero_point, -2
     )
 
 
@@ -104,8 +104,8 @@ def qlinear_conv(
     int32 sum."""
     total = conv(
         k,
-        _centred(k, x, x_zero_point, 0),
-        _centred(k, w, w_zero_point, 0),
+        centred(k, x, x_zero_point, 0),
+        centred(k, w, w_zero_point, 0),
         b,
         auto_pad=auto_pad,
         dilations=dilations,
@@ -114,20 +114,20 @@ def qlinear_conv(
         pads=pads,
         strides=strides,
     )
-    return _requantized(
-        k, total, _at(x_scale, 1), _at(w_scale, 1), _at(y_scale, 1), y_zero_point, 1
+    return requantized(
+        k, total, at_axis(x_scale, 1), at_axis(w_scale, 1), at_axis(y_scale, 1), y_zero_point, 1
     )
 
 
-def _centred(k: Builder, x: Tensor, zero_point: Tensor | None, axis: int) -> Tensor:
+def centred(k: Builder, x: Tensor, zero_point: Tensor | None, axis: int) -> Tensor:
     """x less its zero point, as int32."""
     if zero_point is None:
         return k.compute(x.shape, lambda *i: x[i], t.int32)
-    zero = _at(zero_point, axis)
+    zero = at_axis(zero_point, axis)
     return k.compute(x.shape, lambda *i: cast(x[i], t.int32) - cast(zero(i), t.int32), t.int32)
 
 
-def _requantized(
+def requantized(
     k: Builder,
     total: Tensor,
     a_scale: Parameter,
@@ -136,7 +136,7 @@ def _requantized(
     zero_point: Tensor,
     axis: int,
 ) -> Tensor:
-    zero = _at(zero_point, axis)
+    zero = at_axis(zero_point, axis)
 
     def element(*i: Axis) -> Expr:
         a, b, y = (cast(s(i), t.float32) for s in (a_scale, b_scale, y_scale))
@@ -145,7 +145,7 @@ def _requantized(
     return k.compute(total.shape, element, zero_point.dtype)
 
 
-def _at(p: Tensor, axis: int) -> Parameter:
+def at_axis(p: Tensor, axis: int) -> Parameter:
     """How a scale or zero point is loaded at an index: one for the tensor, one for each index of
     the axis, or one that broadcasts."""
     if all(n == 1 for n in p.shape):

@@ -17,6 +17,7 @@ from onnx.defs import OpSchema
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.model.load import canonical
 from sardonyx.model.tensors import utf8
+from sardonyx.resolve.custom import has_domain, registered
 
 Key: TypeAlias = tuple[str, str, str]
 A = AttributeProto
@@ -40,26 +41,28 @@ def schema_of(node: NodeProto, opsets: Mapping[str, int], what: str) -> OpSchema
     if not node.op_type:
         raise InvalidModel(f"{what} names no operator (op_type)")
     newest = onnx.defs.C.schema_version_map().get(domain)
+    known = newest is not None or has_domain(domain)
     if domain not in opsets:
-        if newest is None:
+        if not known:
             raise UnsupportedModel(f"{what}: no operator set {domain!r} is known")
         raise InvalidModel(
             f"{what} is of the operator set {domain or 'ai.onnx'!r}, which the model does not "
             "import (opset_import)"
         )
     version = opsets[domain]
-    if newest is None:
+    if not known:
         raise UnsupportedModel(f"{what}: no operator set {domain!r} is known")
-    if version > newest[1]:
+    if newest is not None and version > newest[1]:
         raise UnsupportedModel(
             f"{what}: the operator set {domain or 'ai.onnx'!r} is known up to version "
             f"{newest[1]}, the model imports {version}"
         )
-    return _checked_schema(domain, node.op_type, version, what)
+    return _checked_schema(domain, node, version, what)
 
 
-def _checked_schema(domain: str, op_type: str, version: int, what: str) -> OpSchema:
-    found = lookup(domain, op_type, version)
+def _checked_schema(domain: str, node: NodeProto, version: int, what: str) -> OpSchema:
+    op_type = node.op_type
+    found = _standard(domain, op_type, version) or registered(domain, op_type, version, node)
     where = f"the operator set {domain or 'ai.onnx'!r} in version {version}"
     if found is None:
         raise UnsupportedModel(f"{what}: {where} has no operator {op_type!r}")
@@ -68,9 +71,14 @@ def _checked_schema(domain: str, op_type: str, version: int, what: str) -> OpSch
     return found
 
 
-@cache
 def lookup(domain: str, op_type: str, version: int) -> OpSchema | None:
-    """The newest schema of an operator that is not newer than `version`, or None."""
+    """The newest schema of an operator that is not newer than `version`, or None: onnx's, or else
+    that of a definition in our registry."""
+    return _standard(domain, op_type, version) or registered(domain, op_type, version)
+
+
+@cache
+def _standard(domain: str, op_type: str, version: int) -> OpSchema | None:
     try:
         return onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:

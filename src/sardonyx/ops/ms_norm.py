@@ -1,0 +1,175 @@
+"""Normalizations of com.microsoft: of a sum of inputs, and by the root mean square alone."""
+
+from __future__ import annotations
+
+from sardonyx import types as t
+from sardonyx.dims import Dim
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, cast, lift
+from sardonyx.ops.common import compute_type, kept_index, need_dtype, normalize_axis
+from sardonyx.ops.ms_common import DOMAIN, contrib, needed
+from sardonyx.ops.norm import inverse_deviation, layer_normalization, mean_along, standardized
+from sardonyx.ops.registry import operator
+from sardonyx.ops.sizes import agree
+from sardonyx.types import DType
+
+
+@operator("LayerNormalization", 1, accuracy="rounding")
+@operator("LayerNormalization", 1, domain=DOMAIN, accuracy="rounding")
+def layer_normalization_1(
+    k: Builder,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What ONNX Runtime took under this name before operator set 17 had it."""
+    return layer_normalization(k, x, scale, b, axis=axis, epsilon=epsilon, stash_type=stash_type)
+
+
+@operator("SimplifiedLayerNormalization", 1, accuracy="rounding")
+@operator("SimplifiedLayerNormalization", 1, domain=DOMAIN, accuracy="rounding")
+def simplified_layer_normalization(
+    k: Builder,
+    x: Tensor,
+    scale: Tensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """(Y, 1 / rms), Y = x * (1 / sqrt(mean(x * x) + epsilon)) * scale."""
+    normal, inverse = _by_rms(k, x, normalize_axis(axis, x.rank), epsilon)
+    y = k.compute(x.shape, lambda *i: normal[i] * scale.broadcast(i), x.dtype)
+    stash = need_dtype(stash_type)
+    return y, k.compute(inverse.shape, lambda *i: inverse[i], stash)
+
+
+def _by_rms(k: Builder, x: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
+    """(x * (1 / rms), 1 / rms) over the axes from `axis` on, in the compute type."""
+    axes, wide = range(axis, x.rank), compute_type(x.dtype)
+    squares = k.compute(x.shape, lambda *i: x[i] * x[i], wide)
+    inverse = inverse_deviation(k, mean_along(k, squares, axes), epsilon)
+    normal = k.compute(x.shape, lambda *i: x[i] * inverse[kept_index(i, axes, x.rank)], wide)
+    return normal, inverse
+
+
+@contrib("SkipLayerNormalization", "rounding")
+def skip_layer_normalization(
+    k: Builder,
+    input: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(LayerNormalization of s, mean, 1 / deviation, s) over the last axis, s = input + skip +
+    bias."""
+    total = _sum(k, input, skip, bias)
+    mean, inverse, normal = standardized(k, total, [total.rank - 1], epsilon)
+    return _affine(k, input, normal, gamma, beta), mean, inverse, stored(k, total, input.dtype)
+
+
+@contrib("SkipSimplifiedLayerNormalization", "rounding")
+def skip_simplified_layer_normalization(
+    k: Builder,
+    input: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(s / rms * gamma, mean, 1 / rms, s) over the last axis, s = input + skip + bias."""
+    total = _sum(k, input, skip, bias)
+    normal, inverse = _by_rms(k, total, total.rank - 1, epsilon)
+    mean = mean_along(k, total, [total.rank - 1])
+    return _affine(k, input, normal, gamma, None), mean, inverse, stored(k, total, input.dtype)
+
+
+def _sum(k: Builder, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+    """x + skip (+ bias), in the compute type; skip may lack the batch, or have one of 1."""
+
+    def element(*i: Axis) -> Expr:
+        total = x[i] + skip.broadcast(i)
+        return total if bias is None else total + bias.broadcast(i)
+
+    return k.compute(x.shape, element, compute_type(x.dtype))
+
+
+def _affine(k: Builder, x: Tensor, normal: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+    def element(*i: Axis) -> Expr:
+        y = normal[i] * gamma.broadcast(i)
+        return y if beta is None else y + beta.broadcast(i)
+
+    return k.compute(x.shape, element, x.dtype)
+
+
+def stored(k: Builder, x: Tensor, dtype: DType) -> Tensor:
+    """x in that type."""
+    return x if x.dtype is dtype else k.compute(x.shape, lambda *i: x[i], dtype)
+
+
+@contrib("EmbedLayerNormalization", "rounding")
+def embed_layer_normalization(
+    k: Builder,
+    input_ids: Tensor,
+    segment_ids: Tensor | None = None,
+    word_embedding: Tensor | None = None,
+    position_embedding: Tensor | None = None,
+    segment_embedding: Tensor | None = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(LayerNormalization of e, mask_index, e), e the sum of the word's, the position's and the
+    segment's embedding; mask_index counts the ones of the mask, 0 without one or by type 0."""
+    word, place = needed(word_embedding, "word_embedding"), needed(position_embedding, "position")
+    if (segment_ids is None) != (segment_embedding is None):
+        raise InvalidModel("segment_ids and segment_embedding stand together or not at all")
+    batch, length = input_ids.shape
+    agree(place.shape[1], word.shape[1], "the lengths of the embeddings")
+
+    def at(b: Axis, s: Axis) -> Expr:
+        if position_ids is None:
+            return s
+        return cast(position_ids[0 if position_ids.shape[0] == 1 else b, s], t.int64)
+
+    def element(b: Axis, s: Axis, h: Axis) -> Expr:
+        e = word.trap((cast(input_ids[b, s], t.int64), h)) + place.trap((at(b, s), h))
+        if segment_ids is None or segment_embedding is None:
+            return e
+        return e + segment_embedding.trap((cast(segment_ids[b, s], t.int64), h))
+
+    total = k.compute((batch, length, word.shape[1]), element, compute_type(word.dtype))
+    _, _, normal = standardized(k, total, [2], epsilon)
+    y = k.compute(
+        total.shape,
+        lambda *i: (
+            normal[i] * needed(gamma, "gamma").broadcast(i) + needed(beta, "beta").broadcast(i)
+        ),
+        word.dtype,
+    )
+    counted = None if mask_index_type == 0 else mask
+    return y, _mask_index(k, batch, counted), stored(k, total, word.dtype)
+
+
+def _mask_index(k: Builder, batch: Dim, mask: Tensor | None) -> Tensor:
+    """How many elements of each row of the mask are 1."""
+
+    def element(b: Axis) -> Expr:
+        if mask is None:
+            return lift(0)
+        return k.sum((mask.shape[1],), lambda s: cast(mask[b, s].eq(1), t.int32))
+
+    return k.compute((batch,), element, t.int32)

@@ -1,0 +1,398 @@
+"""Quantised operators of com.microsoft.
+
+Each is its operator between DequantizeLinear and QuantizeLinear, in one kernel: x = (q - zero
+point) * scale, an exact difference and one product; y = saturate(round(x / scale) + zero point).
+Convolution, Gemm and averages are the exact int32 sums of ops/qlinear.py instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from sardonyx import types as t
+from sardonyx.dims import product
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel import elementary as fn
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, cast, lift, where
+from sardonyx.ops.common import broadcast_shapes, normalize_axis
+from sardonyx.ops.movement import concat, transpose
+from sardonyx.ops.ms_common import contrib, needed
+from sardonyx.ops.pool import global_shape, max_pool
+from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv, requantized
+from sardonyx.ops.quantize import dequantize_linear, quantize_linear, quantized
+from sardonyx.ops.registry import Accuracy
+from sardonyx.ops.softmax import softmax
+from sardonyx.ops.window import window
+
+Quantised = tuple[Tensor, Tensor, Tensor | None]
+
+
+@contrib("QuantizeLinear")
+def ms_quantize_linear(
+    k: Builder,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int | None = None,
+) -> Tensor:
+    return quantize_linear(k, x, y_scale, y_zero_point, axis=1 if axis is None else axis)
+
+
+@contrib("DequantizeLinear")
+def ms_dequantize_linear(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    *,
+    axis: int | None = None,
+) -> Tensor:
+    return dequantize_linear(k, x, x_scale, x_zero_point, axis=1 if axis is None else axis)
+
+
+def real(x: Quantised, i: Sequence[Expr]) -> Expr:
+    """The number that the element at an index stands for."""
+    q, scale, zero = x
+    value = cast(q.broadcast(i), t.int32)
+    if zero is not None:
+        value = value - cast(at_axis(zero, 0)(i), t.int32)
+    return cast(value, t.float32) * cast(at_axis(scale, 0)(i), t.float32)
+
+
+def quantised(value: Expr, scale: Tensor, zero: Tensor | None, dtype: t.DType) -> Expr:
+    """A number quantised."""
+    shift = None if zero is None else zero[(lift(0),) * zero.rank]
+    return quantized(value / cast(scale[(lift(0),) * scale.rank], t.float32), shift, dtype)
+
+
+def _binary(name: str, combine: Callable[[Expr, Expr], Expr], accuracy: Accuracy) -> None:
+    @contrib(name, accuracy)
+    def define(
+        k: Builder,
+        a: Tensor,
+        a_scale: Tensor,
+        a_zero_point: Tensor | None = None,
+        b: Tensor | None = None,
+        b_scale: Tensor | None = None,
+        b_zero_point: Tensor | None = None,
+        c_scale: Tensor | None = None,
+        c_zero_point: Tensor | None = None,
+    ) -> Tensor:
+        left = a, a_scale, a_zero_point
+        right = needed(b, "B"), needed(b_scale, "B_scale"), b_zero_point
+        step = needed(c_scale, "C_scale")
+        return k.compute(
+            broadcast_shapes(a.shape, right[0].shape),
+            lambda *i: quantised(
+                combine(real(left, i), real(right, i)), step, c_zero_point, a.dtype
+            ),
+            a.dtype,
+        )
+
+
+_binary("QLinearAdd", lambda x, y: x + y, "rounding")
+_binary("QLinearMul", lambda x, y: x * y, "rounding")
+
+
+def _unary(
+    k: Builder, x: Quantised, y: tuple[Tensor, Tensor | None], fn_: Callable[[Expr], Expr]
+) -> Tensor:
+    return k.compute(x[0].shape, lambda *i: quantised(fn_(real(x, i)), *y, x[0].dtype), x[0].dtype)
+
+
+@contrib("QLinearSigmoid", "approximate")
+def qlinear_sigmoid(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+) -> Tensor:
+    step = needed(y_scale, "Y_scale")
+    return _unary(k, (x, x_scale, x_zero_point), (step, y_zero_point), fn.sigmoid)
+
+
+@contrib("QLinearLeakyRelu", "rounding")
+def qlinear_leaky_relu(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Tensor:
+    step = needed(y_scale, "Y_scale")
+    slope = lambda e: where(e < 0, e * alpha, e)  # noqa: E731
+    return _unary(k, (x, x_scale, x_zero_point), (step, y_zero_point), slope)
+
+
+@contrib("QLinearSoftmax", "approximate")
+def qlinear_softmax(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Tensor:
+    """Softmax along the axis, or before operator set 13 over all axes from it on."""
+    first = normalize_axis(axis, x.rank)
+    axes = range(first, x.rank) if opset < 13 else [first]
+    whole = x, x_scale, x_zero_point
+    wide = k.compute(x.shape, lambda *i: real(whole, i), t.float32)
+    p, step = softmax(k, wide, axes), needed(y_scale, "Y_scale")
+    return k.compute(x.shape, lambda *i: quantised(p[i], step, y_zero_point, x.dtype), x.dtype)
+
+
+@contrib("QLinearWhere", "rounding")
+def qlinear_where(
+    k: Builder,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    z_scale: Tensor,
+    z_zero_point: Tensor,
+) -> Tensor:
+    left, right = (x, x_scale, x_zero_point), (y, y_scale, y_zero_point)
+    return k.compute(
+        broadcast_shapes(condition.shape, x.shape, y.shape),
+        lambda *i: quantised(
+            where(condition.broadcast(i), real(left, i), real(right, i)),
+            z_scale,
+            z_zero_point,
+            x.dtype,
+        ),
+        x.dtype,
+    )
+
+
+@contrib("QLinearConcat", "rounding")
+def qlinear_concat(
+    k: Builder, y_scale: Tensor, y_zero_point: Tensor, *inputs: Tensor, axis: int
+) -> Tensor:
+    """The inputs (tensor, scale, zero point)..., each quantised anew, one after the other."""
+    if len(inputs) % 3:
+        raise InvalidModel("QLinearConcat takes a tensor, a scale and a zero point each")
+    parts = []
+    for j in range(0, len(inputs), 3):
+        part = inputs[j], inputs[j + 1], inputs[j + 2]
+        parts.append(_unary(k, part, (y_scale, y_zero_point), lambda e: e))
+    return concat(k, *parts, axis=axis)
+
+
+@contrib("QLinearGlobalAveragePool", "rounding")
+def qlinear_global_average_pool(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    *,
+    channels_last: int = 0,
+) -> Tensor:
+    """round(float32(exact sum) * (x_scale * (1 / count) / y_scale)) + zero point."""
+    if channels_last:
+        y = qlinear_global_average_pool(
+            k, channels_first(k, x), x_scale, x_zero_point, y_scale, y_zero_point
+        )
+        return channels_behind(k, y)
+    q, places = centred(k, x, x_zero_point, 0), x.shape[2:]
+    total = k.compute(
+        global_shape(x), lambda n, c, *_: k.sum(places, lambda *r: q[(n, c, *r)]), t.int32
+    )
+    count = product(places)
+    share = k.compute((), lambda: 1.0 / cast(lift(count), t.float32), t.float32)
+    scales = at_axis(x_scale, 1), at_axis(share, 1), at_axis(y_scale, 1)
+    return requantized(k, total, *scales, y_zero_point, 1)
+
+
+@contrib("QLinearAveragePool", "rounding")
+def qlinear_average_pool(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """round(float32(exact sum) * (x_scale * (1 / count) / y_scale)) + zero point; padding that
+    counts stands for zeros."""
+    if channels_last:
+        y = qlinear_average_pool(
+            k,
+            channels_first(k, x),
+            x_scale,
+            x_zero_point,
+            y_scale,
+            y_zero_point,
+            auto_pad=auto_pad,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+            kernel_shape=kernel_shape,
+            pads=pads,
+            strides=strides,
+        )
+        return channels_behind(k, y)
+    win = window(x.shape[2:], kernel_shape, strides, None, auto_pad, pads, ceil_mode)
+    counted = win.inside_padded if count_include_pad else win.inside
+    q, shape = centred(k, x, x_zero_point, 0), (*x.shape[:2], *win.output)
+    step = needed(y_scale, "y_scale")
+
+    def element(n: Axis, c: Axis, *o: Axis) -> Expr:
+        total = k.sum(win.kernel, lambda *r: q.guard((n, c, *win.at(o, r))))
+        count = k.sum(
+            win.kernel, lambda *r: cast(counted(win.at(o, r)), t.int32)
+        )  # at most prod(kernel)
+        share = 1.0 / cast(count, t.float32)
+        factor = at_axis(x_scale, 1)((n, c)) * share / at_axis(step, 1)((n, c))
+        zero = None if y_zero_point is None else at_axis(y_zero_point, 1)((n, c))
+        return quantized(cast(total, t.float32) * factor, zero, x.dtype)
+
+    assert prod(win.kernel) < 1 << 23
+    return k.compute(shape, element, x.dtype)
+
+
+def channels_first(k: Builder, x: Tensor) -> Tensor:
+    """(N, ..., C) as (N, C, ...)."""
+    return transpose(k, x, perm=(0, x.rank - 1, *range(1, x.rank - 1)))
+
+
+def channels_behind(k: Builder, x: Tensor) -> Tensor:
+    """(N, C, ...) as (N, ..., C)."""
+    return transpose(k, x, perm=(0, *range(2, x.rank), 1))
+
+
+@contrib("NhwcMaxPool")
+def nhwc_max_pool(
+    k: Builder,
+    x: Tensor,
+    *,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Sequence[int] | None = None,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    y, _ = max_pool(
+        k,
+        channels_first(k, x),
+        kernel_shape=kernel_shape,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        dilations=dilations,
+        pads=pads,
+        strides=strides,
+    )
+    return channels_behind(k, y)
+
+
+@contrib("QLinearConv", "rounding")
+def ms_qlinear_conv(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """QLinearConv; with channels_last x and y, not w, have their channels last."""
+    y = qlinear_conv(
+        k,
+        channels_first(k, x) if channels_last else x,
+        x_scale,
+        x_zero_point,
+        w,
+        w_scale,
+        w_zero_point,
+        y_scale,
+        y_zero_point,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+    return channels_behind(k, y) if channels_last else y
+
+
+@contrib("QGemm", "rounding")
+def q_gemm(
+    k: Builder,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """The exact int32 sum of products and of c, times (alpha * a_scale * b_scale), which y_scale
+    divides where there is one; without it the result is float32."""
+    left = transpose(k, a, perm=(1, 0)) if transA else a
+    right = transpose(k, b, perm=(1, 0)) if transB else b
+    x, w = centred(k, left, a_zero_point, -2), centred(k, right, b_zero_point, -1)
+
+    def element(i: Axis, j: Axis) -> Expr:
+        y = k.dot((x.shape[1],), lambda q: (x[i, q], w[q, j]))
+        return y if c is None else y + c.broadcast((i, j))
+
+    total = k.compute((x.shape[0], w.shape[1]), element, t.int32)
+
+    def step(i: Sequence[Expr]) -> Expr:
+        first = at_axis(a_scale, -2)(i)
+        first = first if alpha == 1 else first * alpha
+        return first * at_axis(b_scale, -1)(i)
+
+    if y_scale is None:
+        return k.compute(total.shape, lambda *i: cast(total[i], t.float32) * step(i), t.float32)
+    dtype = a.dtype if y_zero_point is None else y_zero_point.dtype
+
+    def out(*i: Axis) -> Expr:
+        factor = step(i) / at_axis(y_scale, -2)(i)
+        zero = None if y_zero_point is None else at_axis(y_zero_point, -2)(i)
+        return quantized(cast(total[i], t.float32) * factor, zero, dtype)
+
+    return k.compute(total.shape, out, dtype)

@@ -1,0 +1,267 @@
+"""RotaryEmbedding and GroupQueryAttention of com.microsoft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, divide, extreme, product
+from sardonyx.errors import InvalidModel, Undetermined
+from sardonyx.kernel import elementary as fn
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
+from sardonyx.ops.common import compute_type, maximum
+from sardonyx.ops.ms_attention import (
+    Heads,
+    default_scale,
+    heads_of,
+    mixture,
+    of_tensor,
+)
+from sardonyx.ops.ms_common import contrib, needed, refuse
+from sardonyx.types import DType
+
+Position = Callable[[Operand, Operand], Expr]
+
+
+@contrib("RotaryEmbedding", "rounding")
+def rotary_embedding(
+    k: Builder,
+    input: Tensor,
+    position_ids: Tensor,
+    cos_cache: Tensor,
+    sin_cache: Tensor,
+    *,
+    interleaved: int | None = None,
+    is_packed_batching: int | None = None,
+    num_heads: int | None = None,
+    rotary_embedding_dim: int | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """input (batch, heads, sequence, elements) or (batch, sequence, heads * elements); each pair
+    of elements is turned by the angle of its position. position_ids: (batch, sequence), or the
+    first position alone."""
+
+    def position(b: Operand, s: Operand) -> Expr:
+        if position_ids.rank == 1:
+            return cast(position_ids[0], t.int64) + s
+        return cast(position_ids[b, s], t.int64)
+
+    part = rotary_embedding_dim or None
+    if input.rank == 4:
+        turned = rotated(
+            k, of_tensor(input), position, cos_cache, sin_cache, bool(interleaved), part
+        )
+        return k.compute(input.shape, turned.at, input.dtype)
+    count = num_heads or divide(input.shape[2], cos_cache.shape[1] * 2)
+    if not isinstance(count, int) or (part and not num_heads):
+        raise InvalidModel("num_heads is needed")
+    turned = rotated(
+        k, heads_of(input, count), position, cos_cache, sin_cache, bool(interleaved), part
+    )
+    batch, heads, length, size = turned.shape
+    out = k.tensor(input.shape, input.dtype)
+    split = out.reshaped((batch, length, heads, size))
+    k.compute(split.shape, lambda b, s, n, h: turned.at(b, n, s, h), into=split)
+    return out
+
+
+def rotated(
+    k: Builder,
+    x: Heads,
+    position: Position,
+    cos: Tensor,
+    sin: Tensor,
+    interleaved: bool,
+    part: Dim | None = None,
+) -> Heads:
+    """x with its first elements (all, or `part` of them) turned: the pairs are neighbours if
+    interleaved, or else an element of the first half and one of the second.
+
+    y = x * cos - pair * sin for the first of a pair, x * cos + pair * sin for the second, each
+    operation rounded.
+    """
+    size = part if part is not None else cos.shape[1] * 2
+    half = divide(size, 2)
+    if half is None:
+        raise InvalidModel(f"{size} elements do not make pairs")
+
+    def element(b: Axis, n: Axis, s: Axis, h: Axis) -> Expr:
+        first = (h % 2).eq(0) if interleaved else h < half
+        other = where(first, h + 1, h - 1) if interleaved else where(first, h + half, h - half)
+        angle = h // 2 if interleaved else where(first, h, h - half)
+        here, pair = values[b, n, s, h], values.guard((b, n, s, other))
+        at = position(b, s), where(h < size, angle, 0)
+        c, d = cos.trap(at), sin.trap(at)
+        product = pair * d
+        turned = here * c + where(first, -product, product)
+        return where(h < size, turned, here * 1.0)
+
+    values = k.compute(x.shape, x.at)
+    return of_tensor(k.compute(x.shape, element, values.dtype))
+
+
+@contrib("GroupQueryAttention", "approximate")
+def group_query_attention(
+    k: Builder,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    seqlens_k: Tensor | None = None,
+    total_sequence_length: Tensor | None = None,
+    cos_cache: Tensor | None = None,
+    sin_cache: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    head_sink: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    q_norm_weight: Tensor | None = None,
+    k_norm_weight: Tensor | None = None,
+    *,
+    causal: int = 1,
+    do_rotary: int | None = None,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int | None = None,
+    kv_num_heads: int,
+    local_window_size: int = -1,
+    num_heads: int,
+    qk_norm_epsilon: float = 1e-6,
+    qk_output: int = 0,
+    rotary_interleaved: int | None = None,
+    scale: float | None = None,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float | None = None,
+    v_quant_type: str = "NONE",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention in which num_heads / kv_num_heads queries share a key, with a cache.
+
+    seqlens_k[b] + 1 places of the cache hold something when the operation is done; the query's are
+    the last of them, or the first where total_sequence_length is the query's length (a prompt).
+    What is past them in present_key and present_value is 0.
+    """
+    refuse(k_scale=k_scale, v_scale=v_scale, q_norm_weight=q_norm_weight, qk_output=qk_output)
+    refuse(sliding_window_cache=sliding_window_cache, not_causal=not causal)
+    refuse(k_norm_weight=k_norm_weight, quantised_cache=k_quant_type != "NONE")
+    (total,) = needed(total_sequence_length, "total_sequence_length").known()
+    q, keys, values = _grouped_parts(query, key, value, num_heads, kv_num_heads)
+    before = _before(k, needed(seqlens_k, "seqlens_k"), query.shape[1], total)
+
+    def position(b: Operand, s: Operand) -> Expr:
+        return before[b] + s if position_ids is None else cast(position_ids[b, s], t.int64)
+
+    if do_rotary:
+        cos, sin = needed(cos_cache, "cos_cache"), needed(sin_cache, "sin_cache")
+        q = rotated(k, q, position, cos, sin, bool(rotary_interleaved))
+        keys = rotated(k, keys, position, cos, sin, bool(rotary_interleaved))
+    capacity = total if past_key is None else extreme("max", past_key.shape[2], total)
+    present_key = _present(k, past_key, keys, before, capacity, query.dtype)
+    present_value = _present(k, past_value, values, before, capacity, query.dtype)
+    wide, group = compute_type(query.dtype), num_heads // kv_num_heads
+    factor = scale or default_scale(q.shape[3])
+
+    def score(b: Axis, n: Axis, s: Axis, r: Axis) -> Expr:
+        e = k.dot((q.shape[3],), lambda h: (q.at(b, n, s, h), present_key[b, n // group, r, h]))
+        e = e * factor
+        e = fn.tanh(e / softcap) * softcap if softcap else e
+        if attention_bias is None:
+            return e
+        batch, heads = (
+            0 if d == 1 else i for d, i in zip(attention_bias.shape[:2], (b, n), strict=True)
+        )
+        return e + attention_bias.guard((batch, heads, s, r))
+
+    def seen(b: Axis, s: Axis, r: Axis) -> Expr:
+        last = before[b] + s
+        found = r <= last
+        return found & (r > last - local_window_size) if local_window_size > 0 else found
+
+    scores = k.compute((*q.shape[:3], capacity), score, wide)
+    weights = _masked_softmax(k, scores, seen, smooth_softmax == 1, head_sink)
+    shared = Heads(
+        (q.shape[0], num_heads, capacity, present_value.shape[3]),
+        lambda b, n, r, h: present_value[b, lift(n) // group, r, h],
+    )
+    return mixture(k, weights, shared, query.dtype), present_key, present_value
+
+
+def _grouped_parts(
+    query: Tensor, key: Tensor | None, value: Tensor | None, count: int, shared: int
+) -> tuple[Heads, Heads, Heads]:
+    """The heads of Q, K and V, which are side by side on the query's last axis without a key."""
+    if key is not None and value is not None:
+        return heads_of(query, count), heads_of(key, shared), heads_of(value, shared)
+    size = divide(query.shape[2], count + 2 * shared)
+    if size is None:
+        raise InvalidModel(f"{query.shape[2]} elements do not make Q, K and V")
+    starts: tuple[Dim, ...] = (0, size * count, size * (count + shared))
+    q, keys, values = (
+        heads_of(query, n, start, size)
+        for n, start in zip((count, shared, shared), starts, strict=True)
+    )
+    return q, keys, values
+
+
+def _before(k: Builder, seqlens: Tensor, length: Dim, total: Dim) -> Tensor:
+    """How many places of the cache are held before the query's, for each batch."""
+    difference = total - length
+    if not isinstance(difference, int):
+        raise Undetermined(f"whether {length} is {total} depends on symbolic dims")
+    flat = seqlens.reshaped((product(seqlens.shape),))
+    if difference == 0:
+        return k.compute(flat.shape, lambda b: lift(0), t.int64)
+    return k.compute(flat.shape, lambda b: maximum(cast(flat[b], t.int64) + 1 - length, 0))
+
+
+def _present(
+    k: Builder, past: Tensor | None, new: Heads, before: Tensor, capacity: Dim, dtype: DType
+) -> Tensor:
+    """The cache: what was held, what is new, and 0."""
+
+    def element(b: Axis, n: Axis, r: Axis, h: Axis) -> Expr:
+        later = fresh.guard((b, n, r - before[b], h))
+        if past is None:
+            return later
+        return where(r < before[b], past.guard((b, n, r, h)), later)
+
+    fresh = k.compute(new.shape, new.at, dtype)
+    batch, heads, _, size = new.shape
+    return k.compute((batch, heads, capacity, size), element, dtype)
+
+
+def _masked_softmax(
+    k: Builder,
+    scores: Tensor,
+    seen: Callable[[Axis, Axis, Axis], Expr],
+    smooth: bool,
+    sink: Tensor | None,
+) -> Tensor:
+    """Softmax over the last axis of what is seen, 0 elsewhere; a smooth one has one more score,
+    of 0 or the head's sink, whose share is dropped."""
+    *rows, total = scores.shape
+    wide = scores.dtype
+
+    def extra(n: Axis) -> Expr:
+        return lift(0.0, wide) if sink is None else cast(sink[n], wide)
+
+    def highest(b: Axis, n: Axis, s: Axis) -> Expr:
+        top = k.fold("max", (total,), lambda r: scores[b, n, s, r], lambda r: seen(b, s, r))
+        return maximum(top, extra(n)) if smooth or sink is not None else top
+
+    def whole(b: Axis, n: Axis, s: Axis) -> Expr:
+        found = k.sum((total,), lambda r: e[b, n, s, r], lambda r: seen(b, s, r))
+        if smooth or sink is not None:
+            found = found + fn.exp(extra(n) - top[b, n, s])
+        return found
+
+    top = k.compute(rows, highest, wide)
+    e = k.compute(scores.shape, lambda b, n, s, r: fn.exp(scores[b, n, s, r] - top[b, n, s]), wide)
+    sums = k.compute(rows, whole, wide)
+    return k.compute(
+        scores.shape,
+        lambda b, n, s, r: where(seen(b, s, r), e[b, n, s, r] / sums[b, n, s], 0.0),
+        wide,
+    )
