@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import Any
 
 import node_cases
 import numpy as np
+import onnx
 import pytest
 from onnx import NodeProto, helper
 
@@ -556,6 +558,44 @@ def test_packed_heads_are_those_of_separate_tensors() -> None:
     ):
         case = make("MultiHeadAttention", *feeds, num_heads=NH)
         assert node_cases.run_node(case.node(), 1, feeds)[0].tobytes() == separate[0].tobytes()
+
+
+def schemas() -> dict[tuple[str, str], Any]:
+    """onnxruntime's schemas by domain and name."""
+    state = pytest.importorskip("onnxruntime.capi._pybind_state")
+    return {(s.domain, s.name): s for s in state.get_all_operator_schema() if s.since_version == 1}
+
+
+def stated(attribute: Any) -> Any:
+    """The default that a schema of onnxruntime's states; Parameter.empty where it is required."""
+    if attribute.required:
+        return Parameter.empty
+    if not attribute._default_value:
+        return None
+    default = onnx.AttributeProto.FromString(attribute._default_value)
+    value = helper.get_attribute_value(default)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def test_signatures_are_onnxruntime_s_schemas() -> None:
+    """Attributes with their defaults; inputs, those that are required behind optional ones being
+    optional in ours."""
+    known = schemas()
+    for op in operators():
+        schema = known.get((op.domain, op.name))
+        if op.domain != DOMAIN or schema is None:
+            continue
+        parameters = list(signature(op.define).parameters.values())[1:]
+        attributes = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        defaults = {
+            a: float(np.float32(d)) if type(d) is float else d for a, d in attributes.items()
+        }
+        assert defaults == {a: stated(s) for a, s in schema.attributes.items()}, op
+        inputs = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        assert len(inputs) == len(schema.inputs), op
+        for ours, theirs in zip(inputs, schema.inputs, strict=True):
+            if "Optional" in str(theirs.option):
+                assert ours.default is None, (op, ours)
 
 
 def test_both_engines_give_the_same_bytes() -> None:

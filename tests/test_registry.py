@@ -13,7 +13,13 @@ from sardonyx.ops.registry import INTERNAL, Operator, operators
 
 Option = onnx.defs.OpSchema.FormalParameterOption
 KEYWORD, VARIADIC = Parameter.KEYWORD_ONLY, Parameter.VAR_POSITIONAL
-OPERATORS = tuple(o for o in operators() if o.domain != INTERNAL)
+MICROSOFT = "com.microsoft"  # tests/test_contrib.py compares it with onnxruntime's schemas
+ADDED = {("LayerNormalization", 1), ("SimplifiedLayerNormalization", 1)}  # by onnxruntime
+OPERATORS = tuple(
+    o
+    for o in operators()
+    if o.domain not in (INTERNAL, MICROSOFT) and not (not o.domain and (o.name, o.since) in ADDED)
+)
 HINTS = {"consumed_inputs"}  # about memory, before opset 6; `lower` drops them
 
 
