@@ -43,10 +43,11 @@ TABLE = {
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
+    "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
     "backend": ABOVE,
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} checker ort extract passes emit build compiler feeds native ops",
+    "cli": f"{ABOVE} checker legalize ort extract passes emit build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

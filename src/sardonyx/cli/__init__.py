@@ -18,6 +18,7 @@ COMMANDS = {
     "info": "what a model is made of, and what it needs",
     "step": "walk the machine, step by step",
     "check": "whether a model is one of a profile (SONNX)",
+    "legalize": "make a model one of a profile, every bit of its results kept",
     "compile": "write a folder of C99 that computes a model",
     "extract": "cut a part out of a model",
     "operators": "the operators that Sardonyx has",

@@ -13,6 +13,7 @@ from sardonyx.checker.finding import Severity
 from sardonyx.checker.registry import Found, of, rule
 from sardonyx.checker.samples import Files, model
 from sardonyx.errors import ModelError
+from sardonyx.types import Array
 
 ADD = "g (float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> { y = Add (x, w) }"
 
@@ -66,9 +67,11 @@ def exact(check: Context) -> Found:
 
     Why: parameters are given to the last bit; a reader must not have to guess.
     Example: float[2] with 7 bytes of raw_data.
-    Limits: NaN and infinities among parameters are a warning; for external data M07 speaks.
+    Limits: NaN and infinities among parameters are a warning, but for infinite bounds of Clip; for
+    external data M07 speaks.
     """
     decoder = check.model.decoder()
+    bounds = {name for node in check.of("Clip") for name in node.inputs[1:]}
     for what, tensor in tensors(check.proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             continue
@@ -77,8 +80,13 @@ def exact(check: Context) -> Found:
         except ModelError as error:
             yield of(tensor.name, error, "one place that holds prod(dims) elements")
             continue
-        if value.dtype.kind in "fV" and not np.isfinite(value.astype(np.float64)).all():
+        if value.dtype.kind in "fV" and not _finite(value, bounds, tensor.name):
             yield of(tensor.name, "NaN or infinity", "finite numbers", severity=Severity.WARNING)
+
+
+def _finite(value: Array, bounds: set[str], name: str) -> bool:
+    wide = value.astype(np.float64)
+    return bool((~np.isnan(wide) if name in bounds else np.isfinite(wide)).all())
 
 
 def tensors(proto: ModelProto) -> Iterator[tuple[str, TensorProto]]:

@@ -1,0 +1,66 @@
+"""sardonyx legalize: a model made one of a profile, every bit of its results kept."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sardonyx.checker import DEFAULT, dialects
+from sardonyx.checker.text import text
+from sardonyx.cli.common import dims_of
+from sardonyx.errors import FeedError
+from sardonyx.legalize import Change, Legalized, legalize
+from sardonyx.model.load import serialized
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx")
+    parser.add_argument("--profile", default=DEFAULT, help=", ".join(dialects()))
+    parser.add_argument(
+        "--dim", action="append", default=[], metavar="NAME=SIZE", help="the size of a symbolic dim"
+    )
+    parser.add_argument(
+        "--verify",
+        choices=["fix", "model", "none"],
+        default="fix",
+        help="run before and after each fix (default), before and after all, or not",
+    )
+    parser.add_argument("--engine", choices=["machine", "native", "auto"], default="machine")
+    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    parser.add_argument(
+        "--strict-tbc", action="store_true", help="what is to be confirmed is enforced"
+    )
+    parser.add_argument("--quiet", action="store_true", help="only the verdict")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Writes the model and tells what changed; 0 if it conforms then, 1 if not."""
+    if args.output.exists() and args.output.samefile(args.model):
+        raise FeedError(f"-o {args.output} is the model itself; choose another file")
+    done = legalize(
+        args.model,
+        args.profile,
+        dims=dims_of(args.dim),
+        strict_tbc=args.strict_tbc,
+        verify=args.verify,
+        engine=args.engine,
+        seed=args.seed,
+    )
+    args.output.write_bytes(serialized(done.model))
+    for change in done.changes if not args.quiet else ():
+        _show(change, done)
+    wrong = [c for c in done.changes if c.fix == "all" and c.undone]
+    print(text(done.report) if not args.quiet else text(done.report).rsplit("\n", 1)[-1])
+    return 0 if done.report.conforms and not wrong else 1
+
+
+def _show(change: Change, done: Legalized) -> None:
+    if change.undone:
+        print(f"{change.fix} {change.name}: not done: {change.undone}")
+        return
+    tried = {True: f"equal bytes on {done.feeds} sets of inputs", None: "not tried", False: ""}
+    print(f"{change.fix} {change.name}: {tried[change.equal]}")
+    for line in change.lines:
+        print(f"    {line}")

@@ -1,0 +1,164 @@
+"""The fixes in order, each followed by a run that shows it harmless, or else undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from sardonyx.checker import Profile, Report, check, find_profile
+from sardonyx.checker.rules.parameters import tensors
+from sardonyx.engines import Kind
+from sardonyx.errors import SardonyxError
+from sardonyx.legalize import defaults, operands, sizes, structure
+from sardonyx.legalize.verify import Evidence, Feeds, differences, feeds_of, run
+from sardonyx.legalize.work import Fix, Work
+from sardonyx.model import Limits, Model, Source, load
+from sardonyx.model.load import decode
+from sardonyx.resolve import resolve
+
+Verify: TypeAlias = Literal["fix", "model", "none"]
+
+FIXES: tuple[tuple[str, Fix], ...] = (
+    ("F3", structure.functions),
+    ("F2", sizes.freeze),
+    ("F14", structure.outputs),
+    ("F9", operands.versions),
+    ("F13", structure.constant_form),
+    ("F10", structure.identities),
+    ("F10", structure.fold),
+    ("F10", structure.unused),
+    ("F6", defaults.auto_pad),
+    ("F1", defaults.attributes),
+    ("F5", operands.casts),
+    ("F7", defaults.conv_bias),
+    ("F7", defaults.gemm_c),
+    ("F7", defaults.clip_bounds),
+    ("F7", defaults.slice_axes),
+    ("F7", defaults.lstm_inputs),
+    ("F12", operands.gemm),
+    ("F11", operands.matmul),
+    ("F4", operands.broadcasts),
+    ("F4", operands.gemm_broadcast),
+    ("F8", defaults.negative_axes),
+    ("F10", structure.unused),
+    ("F15", structure.node_names),
+    ("F2", sizes.state_types),
+    ("F16", structure.metadata),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one fix did. equal: whether the outputs' bytes were the same before and after; None
+    where that was not tried. undone: why it was taken back, "" where it was not."""
+
+    fix: str
+    name: str
+    lines: tuple[str, ...]
+    equal: bool | None = None
+    undone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Legalized:
+    """A model of the profile, as far as it could be made one. feeds: how many sets of feeds the
+    fixes were tried on. report: what is left."""
+
+    model: ModelProto
+    changes: tuple[Change, ...]
+    feeds: int
+    report: Report
+
+    @property
+    def undone(self) -> tuple[Change, ...]:
+        return tuple(c for c in self.changes if c.undone)
+
+
+def legalize(
+    source: Source,
+    profile: str | Profile = "sonnx",
+    *,
+    dims: Mapping[str, int] | None = None,
+    strict_tbc: bool = False,
+    verify: Verify = "fix",
+    engine: Kind = "machine",
+    seed: int = 0,
+    limits: Limits | None = None,
+) -> Legalized:
+    """The model with the fixes F1 to F16 that change something.
+
+    verify: "fix" runs the model before and after each fix on random and edge inputs and undoes a
+    fix after which any byte of an output differs; "model" compares only first and last, "none"
+    nothing. Raises ModelError where the model cannot be resolved even in another order of nodes.
+    """
+    chosen = find_profile(profile) if isinstance(profile, str) else profile
+    model = decode(source, limits)
+    work = Work(_own_copy(model), chosen, dims or {}, strict_tbc)
+    changes = [Change("F15", "stored_order", tuple(structure.stored_order(work)))]
+    load(work.proto, limits)
+    original = resolve(_sized(work))
+    sets = [] if verify == "none" else feeds_of(original, seed)
+    before = run(original, sets, engine)
+    for fix, function in FIXES:
+        work, change = _apply(work, fix, function, before, sets, engine, verify)
+        changes.append(change)
+    if verify == "model":
+        found = list(differences(before, run(work.graph, sets, engine)))
+        changes.append(
+            Change("all", "all fixes", ("all fixes together",), not found, "; ".join(found))
+        )
+    report = check(work.proto, chosen, strict_tbc=strict_tbc)
+    return Legalized(
+        work.proto, tuple(c for c in changes if c.lines or c.undone), len(sets), report
+    )
+
+
+def _own_copy(model: Model) -> ModelProto:
+    """The model's protobuf with external data taken in."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    decoder = model.decoder()
+    for what, tensor in tensors(proto):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            name, value = tensor.name, decoder.tensor(tensor, what)
+            tensor.CopyFrom(numpy_helper.from_array(value, name))
+    return proto
+
+
+def _sized(work: Work) -> ModelProto:
+    """The model before any fix, with the sizes that the feeds are to have."""
+    twin = work.copy()
+    for _ in sizes.freeze(twin):
+        pass
+    return twin.proto
+
+
+def _apply(
+    work: Work,
+    fix: str,
+    function: Fix,
+    before: Evidence,
+    sets: Sequence[Feeds],
+    engine: Kind,
+    verify: Verify,
+) -> tuple[Work, Change]:
+    """The work after a fix, or as it was where the fix cannot be made or changes a byte."""
+    twin = work.copy()
+    try:
+        lines = tuple(function(twin))
+        if not lines:
+            return work, Change(fix, function.__name__, ())
+        twin.forget()
+        graph = twin.graph
+    except (SardonyxError, ValueError, TypeError, LookupError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        return work, Change(fix, function.__name__, (), None, f"it cannot be made: {reason}")
+    if verify != "fix":
+        return twin, Change(fix, function.__name__, lines)
+    found = list(differences(before, run(graph, sets, engine)))
+    if found:
+        return work, Change(fix, function.__name__, lines, False, "; ".join(found))
+    return twin, Change(fix, function.__name__, lines, True)

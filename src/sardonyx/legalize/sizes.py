@@ -1,0 +1,62 @@
+"""F2: sizes are numbers, and every tensor states its type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import ValueInfoProto, helper
+
+from sardonyx.legalize.work import Work
+from sardonyx.types import TensorType
+
+
+def freeze(work: Work) -> Iterator[str]:
+    """F2: symbolic dims of the graph's inputs become the sizes that are given for them; types of
+    inner tensors and outputs are taken out, to be stated anew."""
+    changed = False
+    for info in work.proto.graph.input:
+        if not info.type.HasField("tensor_type"):
+            continue
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+            name = dim.dim_param or f"{info.name}_{axis}"
+            if not dim.HasField("dim_value") and name in work.dims:
+                dim.dim_value = work.dims[name]
+                changed = True
+                yield f"dim {axis} of '{info.name}', {name}, is {dim.dim_value}"
+    if changed:
+        del work.proto.graph.value_info[:]
+        for info in work.proto.graph.output:
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+
+
+def state_types(work: Work) -> Iterator[str]:
+    """F2: the type and shape of every tensor that a node makes, from our own inference."""
+    graph = work.proto.graph
+    types = work.graph.types
+    edge = {v.name for v in (*graph.input, *graph.output)}
+    made = [n for node in graph.node for n in node.output if n and n not in edge]
+    infos = [_info(n, types[n]) for n in made if n in types and _static(types[n])]
+    before = sorted(v.SerializeToString(deterministic=True) for v in graph.value_info)
+    after = sorted(v.SerializeToString(deterministic=True) for v in infos)
+    if before != after:
+        del graph.value_info[:]
+        graph.value_info.extend(infos)
+        yield f"types of {len(infos)} inner tensors stated"
+    for info in graph.output:
+        found = types.get(info.name)
+        if found is None or not _static(found):
+            continue
+        stated = _info(info.name, found)
+        if stated.type != info.type:
+            info.type.CopyFrom(stated.type)
+            yield f"type of output '{info.name}' stated: {found}"
+
+
+def _static(kind: TensorType) -> bool:
+    return kind.shape is not None and all(isinstance(d, int) for d in kind.shape)
+
+
+def _info(name: str, kind: TensorType) -> ValueInfoProto:
+    shape = [d for d in kind.shape or () if isinstance(d, int)]
+    return helper.make_tensor_value_info(name, kind.dtype.onnx, shape)
