@@ -5,8 +5,10 @@
     python -m tests.backend_suite machine --update      rewrites backend_missing.txt
 
 A case passes if each of its stored outputs is met within its rtol and atol by the machine, and the
-native engine gives the machine's bytes. `backend_missing.txt` lists the cases that do not pass
-yet: one a line, the name, then what is missing.
+native engine gives the machine's bytes. What a random operator draws is left open by the standard,
+and the vectors hold what NumPy's generator drew: of such an output the type and shape count
+(`is_random`). `backend_missing.txt` lists the cases that do not pass yet: one a line, the name,
+then what is missing.
 """
 
 from __future__ import annotations
@@ -133,6 +135,9 @@ def check(case: Case, engines: Sequence[str]) -> None:
     prepared = [SardonyxBackend.prepare(model, engine=e, limits=trusted) for e in engines]
     for inputs, stored in case.data(model):
         machine, *others = [list(rep.run(inputs)) for rep in prepared]
+        if is_random(case):
+            assert [(x.dtype, x.shape) for x in machine] == [(x.dtype, x.shape) for x in stored]
+            stored = machine
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # onnx's runner takes the elements of a sequence of scalars for sequences
@@ -140,6 +145,12 @@ def check(case: Case, engines: Sequence[str]) -> None:
             Runner.assert_similar_outputs(*flat, case.rtol, case.atol)
         for found in others:
             assert_equal_bytes(found, machine)
+
+
+def is_random(case: Case) -> bool:
+    """Whether the stored outputs were drawn at random."""
+    drawn = re.match("test_(bernoulli|training_dropout)", case.name)
+    return drawn is not None and "zero_ratio" not in case.name
 
 
 def _flat(stored: Sequence[Any], found: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -137,13 +137,14 @@ def test_mistakes_are_one_line(net: str, capsys: Shell) -> None:
 
 def test_an_operator_that_is_not_there_is_named(capsys: Shell) -> None:
     info = helper.make_tensor_value_info
-    node = helper.make_node("RandomNormalLike", ["x"], ["y"], name="noise")
+    domain = "ai.onnx.preview.training"
+    node = helper.make_node("Gradient", ["x"], ["y"], "slope", domain=domain, xs=["x"], y="x")
     graph = helper.make_graph([node], "g", [info("x", F, [2, 2])], [info("y", F, [2, 2])])
-    opsets = [helper.make_opsetid("", 22)]
-    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "noise.onnx")
-    said = "RandomNormalLike 'noise': Sardonyx does not have ai.onnx::RandomNormalLike-22"
-    fails(capsys, said, "run", "noise.onnx")
-    assert main(["info", "noise.onnx"]) == 0
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid(domain, 1)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "slope.onnx")
+    said = f"Gradient 'slope': Sardonyx does not have {domain}::Gradient-1: the gradient"
+    fails(capsys, said, "run", "slope.onnx")
+    assert main(["info", "slope.onnx"]) == 0
     assert "Sardonyx does not have it" in capsys.readouterr().out
 
 

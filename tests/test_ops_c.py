@@ -17,7 +17,7 @@ from onnx.backend.test.case.test_case import TestCase
 from op_runs import RANDOM, as_operand, lowered, normal, run
 
 from sardonyx.dims import symbol
-from sardonyx.errors import InvalidModel, RunError, Undetermined
+from sardonyx.errors import InvalidModel, RunError
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.verify import settle
@@ -25,7 +25,7 @@ from sardonyx.ops.registry import find, lower
 from sardonyx.types import Array
 
 OPERATORS = """
-    Adagrad Adam BitCast Col2Im Compress ConvInteger CumProd CumSum DFT DequantizeLinear Det GRU
+    Adagrad Adam BitCast Col2Im ConvInteger CumProd CumSum DFT DequantizeLinear Det GRU
     LSTM MatMulInteger MaxRoiPool MelWeightMatrix Momentum QLinearConv QLinearMatMul QuantizeLinear
     RNN RoiAlign STFT
 """.split()  # noqa: SIM905
@@ -400,17 +400,6 @@ def test_a_bit_cast_keeps_the_payload_of_a_nan() -> None:
     np.testing.assert_array_equal(run("BitCast", x, opset=26, to=TensorProto.INT32), bits)
     with pytest.raises(InvalidModel):
         run("BitCast", bits, opset=26, to=TensorProto.INT16)
-
-
-def test_compress_needs_its_condition() -> None:
-    x = np.arange(12).reshape(3, 4)
-    condition = np.array([False, True, True])
-    np.testing.assert_array_equal(run("Compress", x, condition, axis=-1), x[:, 1:3])
-    np.testing.assert_array_equal(run("Compress", x, condition), [1, 2])
-    with pytest.raises(Undetermined):
-        lowered("Compress", (3, 4), (3,), axis=0)
-    with pytest.raises(InvalidModel):
-        run("Compress", x, np.array([True] * 5), axis=1)
 
 
 SYMBOLIC: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [

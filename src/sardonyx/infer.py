@@ -40,7 +40,7 @@ from sardonyx.kernel.expr import Load, walk
 from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.kernel.verify import settle
-from sardonyx.ops.registry import Operator, find, find_host, lower, sized_by
+from sardonyx.ops.registry import Operator, find, find_host, lower, refusal, sized_by
 from sardonyx.types import Array, DType, TensorType
 
 LARGEST = 1 << 48  # elements that a tensor may have, zero dims counted as one
@@ -165,7 +165,10 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
     operator = find(op.domain, op.op_type, op.since)
     if operator is None:
         where = op.domain or "ai.onnx"
-        raise UnsupportedModel(f"{op}: Sardonyx does not have {where}::{op.op_type}-{op.since}")
+        reason = refusal(op.domain, op.op_type, op.since)
+        why = f": {reason}" if reason else ""
+        what = f"{where}::{op.op_type}-{op.since}"
+        raise UnsupportedModel(f"{op}: Sardonyx does not have {what}{why}")
     operands = [_operand(known, op, i, name) for i, name in enumerate(op.inputs)]
     try:
         kernel = lower(operator, operands, op.attributes, [bool(name) for name in op.outputs])

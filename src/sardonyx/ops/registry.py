@@ -29,7 +29,7 @@ Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
-    "activation", "affine_grid", "bitcast", "cast", "col2im", "compress", "constant", "control",
+    "activation", "affine_grid", "bitcast", "cast", "col2im", "constant", "control",
     "conv", "cumulative", "detection", "einsum", "elementwise", "gather", "image", "linalg",
     "linear_attention", "matmul", "microsoft", "ml_text", "ml_trees", "movement", "nonzero",
     "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random", "recurrent", "reduce",
@@ -95,6 +95,19 @@ def operator(
 
 
 _SIZED: dict[tuple[str, str, int], tuple[str, str]] = {}
+_REFUSED: dict[tuple[str, str, int], str] = {}
+
+
+def refused(name: str, *since: int, reason: str, domain: str = "") -> None:
+    """Says why there will be no definition for the versions `since` of an operator."""
+    for version in since:
+        _REFUSED[domain, name, version] = reason
+
+
+def refusal(domain: str, name: str, since: int) -> str | None:
+    """Why (domain, name, since_version) is refused, if it is."""
+    _load_families()
+    return _REFUSED.get((domain, name, since))
 
 
 def sized(name: str, *since: int, count: str, fill: str, domain: str = "") -> None:

@@ -13,11 +13,19 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, cast, lift, where
 from sardonyx.ops.common import elementwise
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, refused
 from sardonyx.types import DType
 
 DOMAIN = "ai.onnx.preview.training"
 Step = Callable[..., tuple[Tensor, ...]]
+
+refused(
+    "Gradient",
+    1,
+    domain=DOMAIN,
+    reason="the gradient of a graph is another graph, which the exporter must write out "
+    "(onnxruntime-training and PyTorch do)",
+)
 
 
 @operator("Adagrad", 1, domain=DOMAIN)
