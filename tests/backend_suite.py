@@ -206,7 +206,7 @@ def failure(case: Case, engines: Sequence[str]) -> str | None:
 
 def operator(reason: str) -> str:
     """The missing operator that a reason names, or the kind of failure."""
-    found = re.search(r"does not have (\S+)", reason)
+    found = re.search(r"does not have (\S+::[^\s:]+)", reason)
     return found[1] if found else reason.split(":")[0]
 
 
