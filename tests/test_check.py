@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sardonyx.checker import Report, Rule, check, rules
+from sardonyx.checker import Report, Rule, all_rules, check
 from sardonyx.checker.samples import Sample, build
 
-RULES = rules()
+RULES = all_rules()
 BY_ID = {rule.id: rule for rule in RULES}
 
 

@@ -9,7 +9,7 @@ Each rule is a page in rules/; docs/profile.md is made of them. A profile is dat
 from sardonyx.checker.engine import check
 from sardonyx.checker.finding import Decided, Finding, Report, Severity
 from sardonyx.checker.profile import DEFAULT, Profile, dialects, find_profile
-from sardonyx.checker.registry import Rule, rules
+from sardonyx.checker.registry import Rule, all_rules
 
 __all__ = [
     "DEFAULT",
@@ -19,8 +19,8 @@ __all__ = [
     "Report",
     "Rule",
     "Severity",
+    "all_rules",
     "check",
     "dialects",
     "find_profile",
-    "rules",
 ]

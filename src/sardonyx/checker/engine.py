@@ -18,7 +18,7 @@ from sardonyx.checker.context import Context
 from sardonyx.checker.finding import Finding, Report, Severity
 from sardonyx.checker.interval import Interval
 from sardonyx.checker.profile import Profile, find_profile
-from sardonyx.checker.registry import Rule, Seen, rules
+from sardonyx.checker.registry import Rule, Seen, all_rules
 from sardonyx.errors import FeedError, ModelError, SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
@@ -62,7 +62,7 @@ def check(
     findings: list[Finding] = []
     skipped: dict[str, str] = {}
     late: list[Rule] = []
-    for rule in rules():
+    for rule in all_rules():
         if not chosen.has(rule.id):
             continue
         if rule.id == "M01":
@@ -73,7 +73,7 @@ def check(
             skipped[rule.id] = "the model cannot be resolved"
         else:
             findings += _run(rule, context, options)
-    blocked = {rule.id for rule in rules() if rule.blocks}
+    blocked = {rule.id for rule in all_rules() if rule.blocks}
     if not any(f.rule in blocked and f.violates for f in findings):
         for rule in late:
             findings += _run(rule, context, options)

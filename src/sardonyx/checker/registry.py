@@ -115,10 +115,14 @@ def _load() -> None:
         import_module(f"sardonyx.checker.rules.{family}")
 
 
-def rules() -> tuple[Rule, ...]:
+def all_rules() -> tuple[Rule, ...]:
     """All rules, in the order of their families."""
     _load()
-    return tuple(_RULES.values())
+    return tuple(sorted(_RULES.values(), key=_family))
+
+
+def _family(rule: Rule) -> int:
+    return FAMILIES.index(rule.check.__module__.rpartition(".")[2])
 
 
 def at(

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sardonyx.checker.finding import Decided, Finding, Report, Severity
-from sardonyx.checker.registry import Rule, rules
+from sardonyx.checker.registry import Rule, all_rules
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -29,7 +29,7 @@ LEVEL = {
 
 def sarif(report: Report) -> str:
     """The report as a SARIF log of one run."""
-    listed = list(rules())
+    listed = list(all_rules())
     index = {rule.id: i for i, rule in enumerate(listed)}
     run = {
         "tool": {
