@@ -28,6 +28,7 @@ from sardonyx.machine.order import single_assignment
 from sardonyx.machine.segment import Segment
 from sardonyx.machine.state import Access, Entry, State, StepRecord
 from sardonyx.memory import MEMORY_LIMIT, Bytes
+from sardonyx.monitor import Monitor
 from sardonyx.plan import Plan
 from sardonyx.stages import Execution, Runner, Stage, is_staged
 from sardonyx.types import Value
@@ -42,7 +43,7 @@ class Machine:
     executable one in it (by default: in the graph's order; only where the inputs decide all
     sizes). no_reuse: every tensor has a place of its own in M. poison: a byte that fills M
     wherever no live tensor is. limit: the most bytes that M may have. fused=False computes sums of
-    products unfused (numerics="unfused").
+    products unfused (numerics="unfused"). monitor: watches each step, see sardonyx.monitor.
     """
 
     def __init__(
@@ -54,10 +55,18 @@ class Machine:
         poison: int | None = None,
         limit: int = MEMORY_LIMIT,
         fused: bool = True,
+        monitor: Monitor | None = None,
     ) -> None:
         single_assignment(graph)
         self.graph = graph
-        make = partial(Segment, no_reuse=no_reuse, poison=poison, limit=limit, fused=fused)
+        make = partial(
+            Segment,
+            no_reuse=no_reuse,
+            poison=poison,
+            limit=limit,
+            fused=fused,
+            monitor=monitor,
+        )
         staged = is_staged(graph)
         if staged and order is not None:
             raise ValueError("an order needs a graph in which the inputs decide all sizes")

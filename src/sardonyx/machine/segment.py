@@ -36,7 +36,9 @@ from sardonyx.machine.state import (
     spoil,
     window,
 )
+from sardonyx.machine.watch import Watch
 from sardonyx.memory import MEMORY_LIMIT, Bytes, aligned
+from sardonyx.monitor import Monitor
 from sardonyx.plan import Plan, Step, Timeline, plan, timeline_of
 from sardonyx.types import Array, TensorType
 
@@ -70,6 +72,7 @@ class Segment:
         poison: int | None = None,
         limit: int = MEMORY_LIMIT,
         fused: bool = True,
+        monitor: Monitor | None = None,
     ) -> None:
         single_assignment(graph)
         self.graph = graph
@@ -78,6 +81,7 @@ class Segment:
         self._poison = poison
         self._limit = limit
         self._fused = fused
+        self._monitor = monitor
         self._deciding = value_inputs(graph)
         self._made: dict[tuple[object, ...], Prepared] = {}
         self._prepared: Prepared | None = None
@@ -143,11 +147,21 @@ class Segment:
         if record is None:
             _complete(ready, state)
             return None
-        self._execute(ready, state)
+        watch = (
+            None if self._monitor is None else Watch(ready.kernels[state.counter], record, state)
+        )
+        try:
+            self._execute(ready, state)
+        except RunError:
+            if self._monitor is not None:
+                self._monitor.note(record.number, record.operation, ["index"])
+            raise
         state.valued.update(ready.timeline.steps[state.counter].writes)
         state.counter += 1
         if self._poison is not None:
             spoil(state, self._poison)
+        if self._monitor is not None and watch is not None:
+            self._monitor.see(record.number, record.operation, watch.flags(state))
         return record
 
     @property

@@ -1,0 +1,165 @@
+"""The run-time monitor: what is seen, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.helper import make_node
+
+from sardonyx import types as t
+from sardonyx.errors import FeedError, RunError
+from sardonyx.graph import Graph
+from sardonyx.kernel import elementary
+from sardonyx.kernel.build import Builder, operand
+from sardonyx.kernel.expr import Expr
+from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.obligations import obligations
+from sardonyx.kernel.verify import verify
+from sardonyx.machine import Machine
+from sardonyx.monitor import Monitor, Policy, policy_of
+from sardonyx.resolve import graph_from_nodes
+from sardonyx.types import Array, DType, TensorType
+
+EXACT: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+}
+
+
+def pairwise(dtype: DType, function: Callable[[Expr, Expr], Expr]) -> Kernel:
+    """f on all pairs of two rows."""
+    k = Builder(1)
+    a, b = operand("a", dtype, (1,)), operand("b", dtype, (1,))
+    return k.kernel("f", [a, b], [k.compute((1,), lambda i: function(a[i], b[i]))])
+
+
+def raised(kernel: Kernel, *inputs: Array) -> list[int]:
+    check = obligations(kernel)
+    assert check is not None
+    verify(check)
+    found: list[int] = evaluate(check, inputs)[0].tolist()
+    return found
+
+
+@pytest.mark.parametrize("dtype", [t.int8, t.uint8, t.int32, t.int64, t.uint64], ids=str)
+@pytest.mark.parametrize("op", EXACT)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_arithmetic_wraps_just_where_the_exact_result_does_not_fit(
+    dtype: DType, op: str, data: st.DataObject
+) -> None:
+    near = st.sampled_from([dtype.min, dtype.max, 0, 1, dtype.max // 2, 3]).map(int)
+    value = st.one_of(near, st.integers(dtype.min, dtype.max))
+    a, b = data.draw(value), data.draw(value)
+    kernel = pairwise(dtype, EXACT[op])
+    wraps = not dtype.min <= EXACT[op](a, b) <= dtype.max
+    given_ = [np.array([v], dtype.numpy) for v in (a, b)]
+    assert raised(kernel, *given_) == [wraps, 0]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "flags"), [(7, 2, [0, 0]), (7, 0, [0, 1]), (-128, -1, [1, 0]), (-128, 1, [0, 0])]
+)
+def test_division_by_zero_and_of_the_least_value_are_seen(a: int, b: int, flags: list[int]) -> None:
+    kernel = pairwise(t.int8, lambda x, y: x / y)
+    assert raised(kernel, np.array([a], np.int8), np.array([b], np.int8)) == flags
+
+
+@pytest.mark.parametrize("dtype", [t.int32, t.int64], ids=str)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_sum_of_products_wraps_where_its_value_does_not_fit(dtype: DType, large: bool) -> None:
+    k = Builder(1)
+    a, b = operand("a", dtype, (2, 4)), operand("b", dtype, (4, 3))
+    y = k.compute((2, 3), lambda i, j: k.dot((4,), lambda q: (a[i, q], b[q, j])))
+    x = np.full((2, 4), 1 << (dtype.bits // 2 - 2), dtype.numpy)
+    w = np.full((4, 3), 1 << (dtype.bits // 2 - 2 + large), dtype.numpy)
+    assert raised(k.kernel("mm", [a, b], [y]), x, w) == [large, 0]
+
+
+def test_elementary_functions_have_no_obligations() -> None:
+    k = Builder(1)
+    x = operand("x", t.float32, (4,))
+    y = k.compute((4,), lambda i: elementary.exp(x[i]))
+    assert obligations(k.kernel("exp", [x], [y])) is None
+
+
+def network(op: str, dtype: DType, name: str = "it") -> Graph:
+    return graph_from_nodes(
+        [make_node(op, ["a", "b"], ["y"], name=name)],
+        types={n: TensorType(dtype, (3,)) for n in "ab"},
+    )
+
+
+def seen(op: str, dtype: DType, a: list[float], b: list[float]) -> list[str]:
+    monitor = Monitor()
+    feeds = {"a": np.array(a, dtype.numpy), "b": np.array(b, dtype.numpy)}
+    Machine(network(op, dtype), monitor=monitor).run(feeds)
+    return [finding.kind for finding in monitor.findings]
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("op", "a", "b", "kinds"),
+    [
+        ("Div", [1, 2, 3], [1, 1, 1], []),
+        ("Div", [1, 2, 3], [1, 0, 1], ["infinity"]),
+        ("Div", [1, 0, 3], [1, 0, 1], ["nan"]),
+        ("Div", [1, 0, 3], [0, 0, 1], ["nan", "infinity"]),
+        ("Add", [INF, 0, 3], [0, 0, 1], []),
+        ("Add", [NAN, 0, 3], [0, 0, 1], []),
+        ("Sub", [INF, 0, 3], [INF, 0, 1], ["nan"]),
+        ("Mul", [3e38, 0, 3], [3e38, 0, 1], ["infinity"]),
+    ],
+)
+def test_special_values_that_an_operation_makes_are_seen(
+    op: str, a: list[float], b: list[float], kinds: list[str]
+) -> None:
+    assert seen(op, t.float32, a, b) == kinds
+
+
+def test_integers_are_seen_as_the_machine_runs() -> None:
+    assert seen("Add", t.int32, [2**31 - 1, 0, 0], [1, 0, 0]) == ["wrap"]
+    assert seen("Div", t.int32, [1, 0, 0], [1, 0, 1]) == ["division"]
+
+
+def test_an_index_out_of_range_is_noted_and_ends_the_run() -> None:
+    graph = graph_from_nodes(
+        [make_node("Gather", ["a", "b"], ["y"])],
+        types={"a": TensorType(t.float32, (3,)), "b": TensorType(t.int64, (1,))},
+    )
+    monitor = Monitor()
+    with pytest.raises(RunError, match="out of bounds"):
+        Machine(graph, monitor=monitor).run({"a": np.zeros(3, np.float32), "b": np.array([7])})
+    assert [f.kind for f in monitor.findings] == ["index"]
+
+
+def test_a_policy_stops_ignores_and_records_by_kind_node_and_operator() -> None:
+    graph = network("Div", t.float32)
+    feeds = {"a": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
+    with pytest.raises(RunError, match="the monitor stopped at infinity"):
+        Machine(graph, monitor=Monitor(policy_of(["infinity=stop"]))).run(feeds)
+    for text in ("infinity=ignore", "it:infinity=ignore", "Div:infinity=ignore"):
+        ignoring = Monitor(policy_of(["nan=stop", text]))
+        Machine(graph, monitor=ignoring).run(feeds)
+        assert not ignoring.findings
+    recording = Monitor(policy_of(["infinity=stop", "it:infinity=record"]))
+    Machine(graph, monitor=recording).run(feeds)
+    assert [str(f) for f in recording.findings] == ["step 0, Div 'it': infinity"]
+
+
+@pytest.mark.parametrize("text", ["nan", "nan=halt", "overflow=stop", ""])
+def test_a_policy_that_cannot_be_read_is_an_error(text: str) -> None:
+    with pytest.raises(FeedError, match="expected"):
+        policy_of([text])
+
+
+def test_the_default_is_to_record() -> None:
+    assert Policy().mode(network("Add", t.int8).operations[0], "wrap") == "record"
