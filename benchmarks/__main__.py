@@ -78,7 +78,7 @@ def macs(path: Path) -> int:
     """Multiply-adds of the model's sums of products, padding included, for these inputs."""
     from sardonyx.cli.costs import macs as of_kernel
     from sardonyx.infer import bind
-    from sardonyx.passes.program import lower
+    from sardonyx.passes.lower import lower
     from sardonyx.resolve import resolve
     from sardonyx.types import TensorType
 

@@ -40,7 +40,7 @@ TABLE = {
     "build": f"{IR} emit compiler numpy",
     "calls": "errors types memory compiler build numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls numpy",
-    "engines": f"{SIZES} graph ops infer feeds machine stages compiler native",
+    "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",

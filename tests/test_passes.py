@@ -20,7 +20,8 @@ from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.pipeline import STEPS
-from sardonyx.passes.program import Program, lower, verify
+from sardonyx.passes.lower import lower
+from sardonyx.passes.program import Program, verify
 from sardonyx.passes.rows import join_rows
 from sardonyx.types import Array
 

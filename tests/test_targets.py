@@ -33,7 +33,7 @@ from sardonyx.passes.fuse import fuse
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
-from sardonyx.passes.program import lower
+from sardonyx.passes.lower import lower
 from sardonyx.types import Array
 
 HERE = Path(__file__).parent

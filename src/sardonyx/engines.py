@@ -100,9 +100,19 @@ def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = N
         return MachineEngine(graph)
     from sardonyx.native import NativeEngine
 
-    if is_staged(graph):
+    if is_staged(graph) and not _is_program(graph):
         return StagedEngine(graph, partial(NativeEngine, progress=progress))
     return NativeEngine(graph, progress=progress)
+
+
+def _is_program(graph: Graph) -> bool:
+    """Whether a graph can be compiled as a whole, its control flow included."""
+    from sardonyx.passes.lower import lower
+
+    try:
+        return not graph.symbols and bool(lower(graph).launches)
+    except (Undetermined, UnsupportedModel):
+        return False
 
 
 def supported(graph: Graph) -> None:

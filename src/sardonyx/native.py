@@ -28,8 +28,9 @@ from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned
 from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
-from sardonyx.passes.program import Program, lower
+from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import Plan, plan
 from sardonyx.types import Array, TensorType

@@ -13,8 +13,8 @@ from sardonyx.errors import FeedError
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.loading import open_model
 from sardonyx.machine import Machine
+from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
-from sardonyx.passes.program import lower
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan
 
@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the folder, with a run of the machine as its test."""
-    opened = open_model(args.model, dims=dims_of(args.dim))
+    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq)
     graph = opened.graph
     if graph.symbols:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sardonyx.dims import product
+from sardonyx.emit.control import control
 from sardonyx.emit.names import described, escaped, identifier
 from sardonyx.emit.places import Places
-from sardonyx.emit.source import Launch
+from sardonyx.emit.source import Body, Call, Launch
 from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import NAME, Function, buffers, wrapped
 from sardonyx.plan import in_place
 
+Section: TypeAlias = Callable[[Body, str], tuple[str, str]]
 Printer: TypeAlias = Callable[[Kernel, Mapping[Buffer, Buffer]], Function]
 
 DECLARED = {
@@ -59,11 +61,21 @@ class Wrapper:
 
 
 def wrapper(
-    number: int, launch: Launch, places: Places, shared: Shared, printer: Printer, prefix: str
+    number: int,
+    launch: Launch,
+    places: Places,
+    shared: Shared,
+    printer: Printer,
+    prefix: str,
+    section: Section,
+    label: str = "",
 ) -> Wrapper:
-    """The wrapper of launch `number`."""
-    name = f"n{number:04d}_{identifier(_word(launch))}"
+    """The wrapper of launch `number`. section: writes the functions of a subgraph; label: begins
+    the names of all functions of this program."""
+    name = f"{label}n{number:04d}_{identifier(_word(launch))}"
     comment = _comment(name, launch, places)
+    if launch.call is not None:
+        return _control(name, comment, number, launch, launch.call, places, prefix, section)
     lines, traps = _body(number, launch, places, shared, printer)
     if not lines:
         return Wrapper(name, f"{comment}\n   Nothing to do: the bytes are there. */\n", False)
@@ -72,6 +84,25 @@ def wrapper(
     status = ", sx_status *status" if traps else ""
     head = f"static void {name}(const {prefix}_context *c{status}) {{"
     return Wrapper(name, f"{comment} */\n{head}\n{declared}{body}\n}}\n", traps)
+
+
+def _control(
+    name: str,
+    comment: str,
+    number: int,
+    launch: Launch,
+    call: Call,
+    places: Places,
+    prefix: str,
+    section: Section,
+) -> Wrapper:
+    """The wrapper of control flow, after the functions of its bodies."""
+    made = [section(body, f"{name}_b{i}_") for i, body in enumerate(call.bodies)]
+    lines = control(number, launch, call, places, prefix, [function for _, function in made])
+    declared = "".join(f"  {line}\n" for line in declarations("\n".join(lines)))
+    head = f"static void {name}(const {prefix}_context *c, sx_status *status) {{"
+    text = f"{comment} */\n{head}\n{declared}{chr(10).join(lines)}\n}}\n"
+    return Wrapper(name, "\n".join([*(t for t, _ in made), text]), True)
 
 
 def declarations(body: str) -> Iterator[str]:

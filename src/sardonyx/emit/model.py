@@ -18,7 +18,7 @@ from sardonyx.dims import product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
-from sardonyx.emit.source import Program, Source
+from sardonyx.emit.source import Body, Program, Source
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
@@ -49,15 +49,25 @@ def emit(
     numerics="unfused".
     """
     places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
-    wrappers = [
-        wrapper(i, launch, places, shared, printer, prefix)
-        for i, launch in enumerate(program.launches)
-    ]
+
+    def section(body: Body, label: str) -> tuple[str, str]:
+        inner = Places(body.program, body.plan, places.blob)
+        inside = wrappers_of(body.program, inner, label)
+        steps = _steps(body.program, inner, inside, prefix, f"{label}steps")
+        return "\n".join([*(w.text for w in inside), *steps, ""]), f"{label}steps"
+
+    def wrappers_of(program: Program, places: Places, label: str) -> list[Wrapper]:
+        return [
+            wrapper(i, launch, places, shared, printer, prefix, section, label)
+            for i, launch in enumerate(program.launches)
+        ]
+
+    wrappers = wrappers_of(program, places, "")
     steps = _steps(program, places, wrappers, prefix)
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
-    rest = [*own, *(w.text for w in wrappers), *_entry(steps, wrappers, prefix)]
+    rest = [_environment(), *own, *(w.text for w in wrappers), *_entry(steps, prefix)]
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix),
@@ -105,7 +115,13 @@ def _prototype(name: str, text: str) -> str:
     return f"{text[start : text.index(') {', start)]});\n"
 
 
-def _steps(program: Program, places: Places, wrappers: Sequence[Wrapper], prefix: str) -> list[str]:
+def _steps(
+    program: Program,
+    places: Places,
+    wrappers: Sequence[Wrapper],
+    prefix: str,
+    name: str = "sx_steps",
+) -> list[str]:
     """The function that does everything, in order."""
     lines = _copies_in(program, places)
     for i, w in enumerate(wrappers):
@@ -118,7 +134,7 @@ def _steps(program: Program, places: Places, wrappers: Sequence[Wrapper], prefix
     used = list(declarations("\n".join(lines)))
     unused = [] if any(w.traps for w in wrappers) else ["(void)status;"]
     body = [*used, *unused, *(lines or ["(void)c;"])]
-    head = f"static SX_APART void sx_steps(const {prefix}_context *c, sx_status *status) {{"
+    head = f"static SX_APART void {name}(const {prefix}_context *c, sx_status *status) {{"
     return [head, *(f"  {line}" for line in body), "}"]
 
 
@@ -147,7 +163,7 @@ def _bytes(program: Program, places: Places, name: str) -> str:
     return places.size(product(tensor.shape or ()) * tensor.dtype.size)
 
 
-def _entry(steps: list[str], wrappers: Sequence[Wrapper], prefix: str) -> list[str]:
+def _entry(steps: list[str], prefix: str) -> list[str]:
     run = f"""\
 int {prefix}_run({prefix}_context *context) {{
   sx_status status = {{0, -1}};
@@ -158,7 +174,7 @@ int {prefix}_run({prefix}_context *context) {{
   return status.error;
 }}
 """
-    return [_environment(), "\n".join(steps) + "\n", run]
+    return ["\n".join(steps) + "\n", run]
 
 
 def _header(program: Program, places: Places, prefix: str) -> str:

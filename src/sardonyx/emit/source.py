@@ -14,11 +14,40 @@ from typing import Protocol
 from sardonyx.emit.weights import Blob
 from sardonyx.graph import Operation
 from sardonyx.kernel.ir import Kernel
+from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 
 
+class Body(Protocol):
+    """A subgraph as a program, and the plan of its memory."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def plan(self) -> Plan: ...
+
+
+class Call(Protocol):
+    """Control flow, as passes.program has it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def bodies(self) -> Sequence[Body]: ...
+    @property
+    def states(self) -> int: ...
+    @property
+    def backward(self) -> Sequence[bool]: ...
+    @property
+    def given(self) -> tuple[bool, bool]: ...
+
+
 class Launch(Protocol):
-    """One kernel applied to tensors; reads and writes are as its inputs and outputs."""
+    """One kernel, or control flow, applied to tensors; reads and writes are as its inputs and
+    outputs."""
+
+    @property
+    def call(self) -> Call | None: ...
 
     @property
     def kernel(self) -> Kernel: ...

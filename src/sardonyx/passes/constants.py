@@ -41,6 +41,8 @@ def drop_unused(program: Program) -> Program:
 
 def _trimmed(launch: Launch) -> Launch:
     """The launch without the inputs that its kernel does not load: a shape that is known, say."""
+    if launch.call is not None:
+        return launch
     kernel = launch.kernel
     every = [e for s in statements(kernel.body) for e in expressions(s)]
     used = {e.buffer.root for e in walk(*every) if isinstance(e, Load)}

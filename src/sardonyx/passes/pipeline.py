@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
@@ -9,7 +13,7 @@ from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
-from sardonyx.passes.program import Program, verify
+from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
 
 STEPS = (join_shuffles, fuse, block_channels, pad_inputs, pack)
@@ -17,7 +21,62 @@ STEPS = (join_shuffles, fuse, block_channels, pad_inputs, pack)
 
 def optimise(program: Program, fused: bool = True) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
-    constants are folded by its rules."""
+    constants are folded by its rules. What lies between two pieces of control flow is scheduled by
+    itself."""
+    if not any(launch.call for launch in program.launches):
+        return _optimise(program, fused)
+    launches: list[Launch] = []
+    tensors, weights = dict(program.tensors), dict(program.weights)
+    for i, part in enumerate(_parts(program)):
+        if not any(launch.call for launch in part.launches):
+            part = _apart(_optimise(part, fused), program, i)
+        launches += part.launches
+        tensors.update(part.tensors)
+        weights.update(part.weights)
+    joined = replace(program, launches=tuple(launches), tensors=tensors, weights=weights)
+    verify(joined)
+    return joined
+
+
+def _parts(program: Program) -> Iterator[Program]:
+    """The launches with calls, and what lies before, between and after them."""
+    runs = groupby(enumerate(program.launches), key=lambda item: (item[1].call and item[0], 0))
+    for _, group in runs:
+        chosen = dict(group)
+        inside = list(chosen.values())
+        written = {n for launch in inside for n in launch.writes}
+        outer = [x for i, x in enumerate(program.launches) if i not in chosen]
+        needed = {n for launch in outer for n in launch.reads} | set(program.outputs)
+        used = dict.fromkeys(n for x in inside for n in x.reads if n and n not in written)
+        yield replace(
+            program,
+            inputs=tuple(n for n in used if n not in program.weights),
+            outputs=tuple(
+                n for n in dict.fromkeys(n for x in inside for n in x.writes) if n in needed
+            ),
+            weights={n: v for n, v in program.weights.items() if n in used},
+            launches=tuple(inside),
+        )
+
+
+def _apart(part: Program, whole: Program, number: int) -> Program:
+    """The part with names of its own for the tensors that the passes made."""
+
+    def name(old: str) -> str:
+        return old if old in whole.tensors else f"{old}/{number}"
+
+    launches = tuple(
+        replace(
+            x, reads=tuple(n and name(n) for n in x.reads), writes=tuple(name(n) for n in x.writes)
+        )
+        for x in part.launches
+    )
+    tensors = {name(n): kind for n, kind in part.tensors.items()}
+    weights = {name(n): v for n, v in part.weights.items()}
+    return replace(part, launches=launches, tensors=tensors, weights=weights)
+
+
+def _optimise(program: Program, fused: bool = True) -> Program:
     verify(program)
     for step in (lambda p: fold_constants(p, fused), *STEPS):
         program = step(program)

@@ -14,22 +14,45 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sardonyx.errors import InternalError
-from sardonyx.graph import Graph, Operation
-from sardonyx.infer import kernel_of
+from sardonyx.graph import Operation
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
+from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
     """One kernel applied to tensors: reads and writes are as its inputs and outputs;
-    `operations` are the operations of G whose work it does."""
+    `operations` are the operations of G whose work it does. With a call, control flow is in the
+    place of the kernel's body, which is empty."""
 
     kernel: Kernel
     reads: tuple[str | None, ...]
     writes: tuple[str, ...]
     operations: tuple[Operation, ...]
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A subgraph as a program, and the plan of its memory, which is scratch of the launch."""
+
+    program: Program
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """Control flow (passes/control.py). kind: "If", "Loop" or "Scan". states: the carried values.
+    backward: of scanned inputs, then of outputs, which go from the last element to the first.
+    given: whether there is a trip count, and a condition."""
+
+    kind: str
+    bodies: tuple[Body, ...]
+    states: int = 0
+    backward: tuple[bool, ...] = ()
+    given: tuple[bool, bool] = (False, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,21 +73,6 @@ class Program:
             for name in dict.fromkeys(filter(None, launch.reads)):
                 found.setdefault(name, []).append(i)
         return found
-
-
-def lower(graph: Graph, overridable: bool = True) -> Program:
-    """One launch per operation. Overridable initializers are inputs, or weights if not asked for.
-
-    Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
-    """
-    inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
-    weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
-    launches = []
-    for op in graph.operations:
-        writes = tuple(filter(None, op.outputs))
-        reads = tuple(name or None for name in op.inputs)
-        launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
-    return Program(inputs, graph.outputs, graph.types, weights, tuple(launches))
 
 
 def verify(program: Program) -> None:

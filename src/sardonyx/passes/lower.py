@@ -1,0 +1,275 @@
+"""A graph as a program: one launch per operation.
+
+If, Loop and Scan become launches that call programs, where all sizes are known: a carried value
+keeps its type, and what is scanned has as many elements as there are iterations, a number that is
+known. Anything else about them is for the stages of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.dims import symbols
+from sardonyx.errors import Undetermined
+from sardonyx.graph import Graph, Operation, captures
+from sardonyx.infer import infer, kernel_of
+from sardonyx.kernel.build import operand
+from sardonyx.kernel.expr import Buffer
+from sardonyx.kernel.ir import Kernel
+from sardonyx.ops.registry import find
+from sardonyx.ops.registry import lower as lower_operator
+from sardonyx.passes.program import Body, Call, Launch, Program
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.plan import plan
+from sardonyx.types import TensorType
+
+CONTROL = ("If", "Loop", "Scan")
+
+
+def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program:
+    """The program of a graph. Overridable initializers are inputs, or weights if not asked for.
+    `fused` is as in the numerics contract, for the constants of subgraphs.
+
+    Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
+    """
+    inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
+    weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
+    launches: list[Launch] = []
+    tensors = dict(graph.types)
+    for op in graph.operations:
+        if op.subgraphs and op.op_type in CONTROL and not op.domain:
+            launches += _control(graph, op, tensors, fused)
+            found = {n: tensors[n] for n in op.outputs if n and tensors[n] != graph.types.get(n)}
+            if found:
+                known = replace(graph, declared={**graph.declared, **found})
+                return lower(infer(known), overridable, fused)
+        else:
+            writes = tuple(filter(None, op.outputs))
+            reads = tuple(name or None for name in op.inputs)
+            launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
+    return Program(inputs, graph.outputs, tensors, weights, tuple(launches))
+
+
+def _control(
+    graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool
+) -> list[Launch]:
+    match op.op_type, op.since:
+        case "If", _:
+            return [_if(op, tensors, fused)]
+        case "Loop", _:
+            return [_loop(graph, op, tensors, fused)]
+        case "Scan", since if since >= 9:
+            return _scan(op, tensors, fused)
+    raise Undetermined(f"{op}: Scan-{op.since} is for the host")
+
+
+def _if(op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
+    branches = (op.subgraphs["then_branch"], op.subgraphs["else_branch"])
+    bodies = [_body(op, _inferred(op, b, (), tensors), fused) for b in branches]
+    kinds = [_given(b) for b in bodies]
+    if kinds[0] != kinds[1]:
+        raise Undetermined(f"{op}: its branches give {_text(kinds[0])} and {_text(kinds[1])}")
+    results = _results(op, op.outputs, kinds[0], tensors)
+    return _launch(op, (op.inputs[0], *_captured(op)), results, tensors, Call("If", tuple(bodies)))
+
+
+def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
+    trips, cond, *carried = (*op.inputs, *[""] * (2 - len(op.inputs)))
+    own = [TensorType(t.int64, ()), TensorType(t.bool_, ()), *_known(op, carried, tensors)]
+    body = _inferred(op, op.subgraphs["body"], own, tensors)
+    made, states = _body(op, body, fused), len(carried)
+    _, *kinds = _given(made)
+    if kinds[:states] != own[2:]:
+        raise Undetermined(f"{op}: a carried value changes its type")
+    if kinds[states:]:
+        count = _trips(graph, op, trips, cond, body)
+        kinds[states:] = [_rows(k, count) for k in kinds[states:]]
+    results = _results(op, op.outputs, kinds, tensors)
+    reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
+    call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
+    return _launch(op, reads, results, tensors, call)
+
+
+def _rows(kind: TensorType, count: int) -> TensorType:
+    return TensorType(kind.dtype, (count, *(kind.shape or ())))
+
+
+def _trips(graph: Graph, op: Operation, trips: str, cond: str, body: Graph) -> int:
+    """The number of iterations, where it is known; `body` is inferred."""
+    count = _value(graph, trips)
+    if count is None or (cond and not _always(graph, cond)):
+        raise Undetermined(f"{op}: how often it runs is not known")
+    if not _goes_on(body, body.outputs[0]):
+        raise Undetermined(f"{op}: when it ends is not known")
+    return max(0, int(count.reshape(())))
+
+
+def _always(graph: Graph, cond: str) -> bool:
+    value = _value(graph, cond)
+    return value is not None and bool(value.reshape(()))
+
+
+def _goes_on(body: Graph, cond: str) -> bool:
+    """Whether the condition that a body gives is the one it gets, or true."""
+    producers = body.producers()
+    while cond in producers and body.operations[producers[cond]].op_type == "Identity":
+        cond = body.operations[producers[cond]].inputs[0]
+    return cond == body.inputs[1] or _always(body, cond)
+
+
+def _value(graph: Graph, name: str) -> np.ndarray | None:
+    found = graph.values.get(name, graph.initializers.get(name))
+    return None if found is None or name in graph.overridable or found.dtype == object else found
+
+
+def _scan(op: Operation, tensors: dict[str, TensorType], fused: bool) -> list[Launch]:
+    count = int(op.attributes["num_scan_inputs"])
+    states, names, before = len(op.inputs) - count, list(op.inputs), list[Launch]()
+    kinds = _known(op, op.inputs, tensors)
+    for j, axis in enumerate(_flags(op, "scan_input_axes", count), states):
+        if axis % len(kinds[j].shape or (1,)):
+            before.append(_moved(op, names[j], f"{names[j]}/{op.origin}/{j}", axis, 0, tensors))
+            names[j] = before[-1].writes[0]
+    moved = [tensors[n] for n in names]
+    lengths = {k.shape[0] for k in moved[states:] if k.shape}
+    if len(lengths) != 1:
+        raise Undetermined(f"{op}: the scanned inputs have the lengths {sorted(map(str, lengths))}")
+    own = [*moved[:states], *(TensorType(k.dtype, (k.shape or ())[1:]) for k in moved[states:])]
+    made = _body(op, _inferred(op, op.subgraphs["body"], own, tensors), fused)
+    given = _given(made)
+    if given[:states] != moved[:states]:
+        raise Undetermined(f"{op}: a state changes its type")
+    (length,) = lengths
+    given[states:] = [_rows(k, int(str(length))) for k in given[states:]]
+    axes = _flags(op, "scan_output_axes", len(given) - states)
+    plain, after = [*op.outputs, *[""] * (len(given) - len(op.outputs))], list[Launch]()
+    for j, axis in enumerate(axes, states):
+        if plain[j] and axis % len(given[j].shape or (1,)):
+            plain[j] = f"{plain[j]}/{op.origin}"
+            tensors[plain[j]] = given[j]
+            after.append(_moved(op, plain[j], op.outputs[j], 0, axis, tensors))
+    outputs = len(given) - states
+    flags = (("scan_input_directions", count), ("scan_output_directions", outputs))
+    backward = tuple(bool(d) for name, n in flags for d in _flags(op, name, n))
+    results = _results(op, plain, given, tensors)
+    call = Call("Scan", (made,), states, backward)
+    return [*before, _launch(op, (*names, *_captured(op)), results, tensors, call), *after]
+
+
+def _flags(op: Operation, name: str, count: int) -> Sequence[int]:
+    return tuple(op.attributes.get(name) or ()) or (0,) * count
+
+
+def _moved(
+    op: Operation, name: str, result: str, source: int, target: int, tensors: dict[str, TensorType]
+) -> Launch:
+    """A transposition that moves one axis."""
+    kind = tensors[name]
+    shape = kind.shape or ()
+    axes = list(range(len(shape)))
+    axes.insert(target % len(shape), axes.pop(source % len(shape)))
+    operator = find("", "Transpose", 13)
+    assert operator is not None
+    x = operand("x0", kind.dtype, shape, None)
+    kernel = lower_operator(operator, [x], {"perm": tuple(axes)}, [True])
+    tensors[result] = TensorType(kind.dtype, kernel.outputs[0].shape)
+    return Launch(kernel, (name,), (result,), (op,))
+
+
+def _inferred(
+    op: Operation, body: Graph, own: Sequence[TensorType], tensors: Mapping[str, TensorType]
+) -> Graph:
+    """A subgraph whose inputs have these types, what it captures as further inputs."""
+    outer = tuple(dict.fromkeys(captures(body)))
+    types = {n: k for n, k in body.types.items() if n in body.initializers}
+    types |= dict(zip(body.inputs, own, strict=True))
+    types |= dict(zip(outer, _known(op, outer, tensors), strict=True))
+    return infer(replace(body, inputs=(*body.inputs, *outer), types=types, declared={}))
+
+
+def _body(op: Operation, graph: Graph, fused: bool) -> Body:
+    """A subgraph optimised and planned."""
+    from sardonyx.passes.pipeline import optimise
+
+    program = optimise(lower(graph, fused=fused), fused)
+    _known(op, program.outputs, program.tensors)
+    return Body(program, plan(timeline_of(program)))
+
+
+def _given(body: Body) -> list[TensorType]:
+    """The types of what a body gives."""
+    return [body.program.tensors[n] for n in body.program.outputs]
+
+
+def _captured(op: Operation) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n for body in op.subgraphs.values() for n in captures(body)))
+
+
+def _known(
+    op: Operation, names: Sequence[str], tensors: Mapping[str, TensorType]
+) -> list[TensorType]:
+    """The types of tensors; Undetermined where a size is not a number."""
+    found = []
+    for name in names:
+        kind = tensors.get(name)
+        sizes = None if kind is None else kind.shape
+        if kind is None or kind.dtype is t.string or sizes is None or any(map(symbols, sizes)):
+            raise Undetermined(f"{op}: the type of '{name}' is {kind or 'not known'}")
+        found.append(kind)
+    return found
+
+
+def _results(
+    op: Operation,
+    names: Sequence[str],
+    kinds: Sequence[TensorType],
+    tensors: dict[str, TensorType],
+) -> list[str]:
+    """A tensor of its type for each thing that is given."""
+    found = []
+    for j, kind in enumerate(kinds):
+        name = names[j] if j < len(names) and names[j] else f"{op.origin}/unused{j}"
+        tensors[name] = kind
+        found.append(name)
+    return found
+
+
+def _launch(
+    op: Operation,
+    reads: Sequence[str],
+    writes: Sequence[str],
+    tensors: Mapping[str, TensorType],
+    call: Call,
+) -> Launch:
+    """The launch of control flow: its scratch is M of its bodies, and twice the carried values."""
+    inputs = tuple(_buffer(f"x{i}", tensors[n]) for i, n in enumerate(reads))
+    outputs = tuple(_buffer(f"y{i}", tensors[n]) for i, n in enumerate(writes))
+    sizes = [max((b.plan.size for b in call.bodies), default=0)]
+    for body in call.bodies if call.kind != "If" else ():
+        sizes += [s for s in _carried(body, call) for _ in range(2)]
+    scratch = tuple(
+        Buffer(f"t{i}", t.uint8, (max(1, -(-s // 64) * 64),)) for i, s in enumerate(sizes)
+    )
+    kernel = Kernel(call.kind, inputs, outputs, scratch, (), ())
+    return Launch(kernel, tuple(reads), tuple(writes), (op,), call)
+
+
+def _buffer(name: str, kind: TensorType) -> Buffer:
+    return Buffer(name, kind.dtype, kind.shape or ())
+
+
+def _carried(body: Body, call: Call) -> list[int]:
+    """The bytes of each carried value."""
+    first = 1 if call.kind == "Loop" else 0
+    names = body.program.outputs[first : first + call.states]
+    kinds = [body.program.tensors[n] for n in names]
+    return [prod(d for d in k.shape or () if isinstance(d, int)) * k.dtype.size for k in kinds]
+
+
+def _text(kinds: Sequence[TensorType]) -> str:
+    return ", ".join(map(str, kinds)) or "nothing"
