@@ -7,6 +7,7 @@ run-time monitor.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from sardonyx.checker.context import Context
@@ -56,9 +57,10 @@ CLIP = "g (float[2] x) => (float[2] y) <float l = {%s}, float h = {1.0}> { y = C
 @rule("Clip.2", "Clip's bounds are ordered", Severity.WARNING, "Clip, constraints",
       good=CLIP % "0.0", bad=CLIP % "2.0")  # fmt: skip
 def clip_order(check: Context) -> Found:
-    """min <= max, and neither is NaN.
+    """min <= max, neither is NaN, and they are not +0 and -0.
 
-    Why: with min > max Clip gives max everywhere; a NaN bound is no bound.
+    Why: with min > max Clip gives max everywhere; a NaN bound is no bound; between +0 and -0 the
+    document's value is +0. In the last two cases Sardonyx, as ONNX's text, gives NaN and -0.
     Example: Clip with min 2 and max 1.
     Limits: both results are defined, hence a warning; bounds that are no constants are left to the
     run-time monitor.
@@ -69,7 +71,9 @@ def clip_order(check: Context) -> Found:
             continue
         least, most = check.constant(low), check.constant(high)
         if least is not None and most is not None and least.size and most.size:
-            if not bool(least.reshape(-1)[0] <= most.reshape(-1)[0]):
+            pair = float(least.reshape(-1)[0]), float(most.reshape(-1)[0])
+            zeros = pair == (0, 0) and math.copysign(1, pair[0]) > math.copysign(1, pair[1])
+            if not pair[0] <= pair[1] or zeros:
                 yield at(node, f"{least} and {most}", "min <= max", tensor=low)
             continue
         a, b = check.interval(low), check.interval(high)
