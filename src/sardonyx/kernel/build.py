@@ -26,6 +26,7 @@ from sardonyx.kernel.expr import (
     Buffer,
     Expr,
     Fold,
+    Iterate,
     Load,
     Local,
     Mode,
@@ -208,6 +209,14 @@ class Builder:
     ) -> Expr:
         """The 16-way sum."""
         return self.fold("sum", extents, term, when)
+
+    def iterate(
+        self, extent: Dim, start: Operand, step: Callable[[Expr], Operand], count: int
+    ) -> Expr:
+        """step applied count times, first to start: an index in [0, extent - 1], which must be
+        evident of both."""
+        (axis,) = self.axes((extent,), "r")
+        return Iterate(axis, lift(start), lift(step(axis)), count)
 
     @contextmanager
     def loop(self, extent: Dim) -> Iterator[Axis]:

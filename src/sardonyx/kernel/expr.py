@@ -210,8 +210,20 @@ class Fold(Expr):
         object.__setattr__(self, "dtype", self.terms[0].dtype)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterate(Expr):
+    """`step` applied `count` times, first to `start`: both are within the extent of `axis`, which
+    stands for the value in `step`."""
+
+    axis: Axis
+    start: Expr
+    step: Expr
+    count: int
+    dtype: DType = field(default=t.int64, init=False)
+
+
 def children(e: Expr) -> tuple[Expr, ...]:
-    """The direct subexpressions of e, fold axes excluded."""
+    """The direct subexpressions of e, axes that it binds excluded."""
     match e:
         case Load():
             return (*e.index, e.default) if e.default is not None else e.index
@@ -223,6 +235,8 @@ def children(e: Expr) -> tuple[Expr, ...]:
             return (e.cond, e.a, e.b)
         case Fold():
             return (*e.terms, e.when) if e.when is not None else e.terms
+        case Iterate():
+            return (e.start, e.step)
     return ()
 
 
@@ -246,6 +260,16 @@ def _order(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return tuple(order)
 
 
+def bound(e: Expr) -> tuple[Axis, ...]:
+    """The axes that e binds."""
+    match e:
+        case Fold():
+            return e.axes
+        case Iterate():
+            return (e.axis,)
+    return ()
+
+
 def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
     """node id -> the axes that its value depends on, for every node below the roots."""
     free: dict[int, frozenset[Axis]] = {}
@@ -253,7 +277,7 @@ def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
         own = frozenset({e}) if isinstance(e, Axis) else frozenset()
         for c in children(e):
             own |= free[id(c)]
-        free[id(e)] = own - frozenset(e.axes) if isinstance(e, Fold) else own
+        free[id(e)] = own - frozenset(bound(e))
     return free
 
 

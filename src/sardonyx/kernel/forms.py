@@ -32,7 +32,7 @@ from sardonyx.dims import (
     floordiv,
     nonnegative,
 )
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Size, Where
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Iterate, Load, Size, Where
 from sardonyx.types import DType
 
 BUDGET = 200  # nodes behind one form, as a tree: more is opaque, so that no proof is long
@@ -159,6 +159,8 @@ class Forms:
             ):
                 chosen = tuple(i if isinstance(i, int) else None for i in index)
                 lo, hi = _table_bounds(table, chosen) or (lo, hi)
+            case (Iterate(axis=Axis(extent=int(n))),):
+                lo, hi = 0, n - 1
             case ("and", _, int(mask)) | ("and", int(mask), _) if mask >= 0:
                 lo, hi = 0, mask
         if key not in self._interned:

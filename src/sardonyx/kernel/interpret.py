@@ -27,6 +27,7 @@ from sardonyx.kernel.expr import (
     Const,
     Expr,
     Fold,
+    Iterate,
     Load,
     Local,
     Size,
@@ -242,7 +243,7 @@ def _order(root: Expr, traps: frozenset[int]) -> Iterator[Expr]:
         e, ready = stack.pop()
         if id(e) in done:
             continue
-        if ready or isinstance(e, Fold) or (isinstance(e, Where) and id(e) in traps):
+        if ready or isinstance(e, Fold | Iterate) or (isinstance(e, Where) and id(e) in traps):
             done.add(id(e))
             yield e
         else:
@@ -283,6 +284,8 @@ def _node(e: Expr, scope: _Scope) -> Array:
             return _where(e, scope)
         case Fold():
             return _fold(e, scope)
+        case Iterate():
+            return _iterate(e, scope)
     raise InternalError(f"{e} is not in the grammar")
 
 
@@ -342,6 +345,18 @@ def _fold(e: Fold, scope: _Scope) -> Array:
     if e.kind in ("sum", "prod"):
         return lanes(e, terms)
     return select(e, terms)
+
+
+def _iterate(e: Iterate, scope: _Scope) -> Array:
+    """All points at once, until no value changes any more."""
+    value = _eval(e.start, scope)
+    for _ in range(e.count):
+        axes = {**scope.axes, e.axis: value}
+        found = _eval(e.step, _within(scope, axes=axes, parent=scope, bound=frozenset((e.axis,))))
+        if np.array_equal(found, value):
+            break
+        value = found
+    return value
 
 
 def _terms(e: Fold, scope: _Scope, fixed: tuple[int, ...], spread: tuple[Axis, ...]) -> list[Array]:

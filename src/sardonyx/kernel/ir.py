@@ -16,6 +16,7 @@
            | Cast(expr, dtype, saturate, toward)      rounds once
            | Where(cond, expr, expr)
            | Fold(kind, axes, terms, when?)           kind = dot | sum | prod | min | max | and | or
+           | Iterate(axis, start, step, count)        step applied count times, first to start
 
 A kind that is not in this grammar does not exist. Expressions are DAGs compared by identity; a
 shared node is evaluated once per point. Arithmetic takes place in compute types only: a storage

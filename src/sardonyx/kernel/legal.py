@@ -17,10 +17,12 @@ from sardonyx.kernel.expr import (
     Const,
     Expr,
     Fold,
+    Iterate,
     Load,
     Local,
     Size,
     Where,
+    bound,
     children,
     walk,
 )
@@ -36,7 +38,7 @@ from sardonyx.kernel.ir import (
     statements,
 )
 
-KNOWN = (Const, Size, Axis, Local, Load, Alu, Cast, Where, Fold)
+KNOWN = (Const, Size, Axis, Local, Load, Alu, Cast, Where, Fold, Iterate)
 FOLD_DTYPES = {"and": "b", "or": "b", "min": "fiub", "max": "fiub"}  # the others: "fiu"
 
 
@@ -87,6 +89,8 @@ NODE_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
     ),
     (Fold, "a predicate is bool", lambda e: e.when is None or e.when.dtype is t.bool_),
     (Fold, "a fold's axes differ", lambda e: len(set(e.axes)) == len(e.axes)),
+    (Iterate, "what is iterated is int64", lambda e: e.start.dtype is e.step.dtype is t.int64),
+    (Iterate, "a count is a number", lambda e: isinstance(e.count, int) and e.count >= 0),
 )
 
 STATEMENT_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
@@ -230,4 +234,4 @@ def _free(e: Expr, known: dict[Expr, frozenset[Expr]]) -> frozenset[Expr]:
             return frozenset((e,))
     parts = {known[c] for c in children(e)} - {frozenset()}
     found = next(iter(parts)) if len(parts) == 1 else frozenset[Expr]().union(*parts)
-    return found - set(e.axes) if isinstance(e, Fold) else found
+    return found - set(bound(e))

@@ -15,7 +15,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sardonyx.dims import at_least
-from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, Local, Size, Where, children, walk
+from sardonyx.kernel.expr import (
+    Axis,
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    Size,
+    Where,
+    bound,
+    children,
+    walk,
+)
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.verify import checks
 
@@ -43,7 +56,8 @@ class Placement:
     """What `place` found.
 
     nodes: block -> the nodes evaluated there, operands first. arms: a Where's copy -> its two
-    branches; loops: a Fold's copy -> the blocks of its loops, then that of its terms; defaults: a
+    branches; loops: a Fold's copy -> the blocks of its loops, then that of its terms, an Iterate's
+    -> that of its step; defaults: a
     load's copy -> the branch of its default. uses: copy -> from where it is used, with repeats.
     """
 
@@ -128,7 +142,7 @@ class _Facts:
         for e in order:
             below = children(e)
             axes = frozenset().union(*(self.free(c) for c in below))
-            self.axes[e] = axes - frozenset(e.axes) if isinstance(e, Fold) else axes
+            self.axes[e] = axes - frozenset(bound(e))
             self.safe[e] = _is_safe(e) and all(self.safe.get(c, True) for c in below)
             self.traps[e] = (isinstance(e, Load) and e.mode == "trap" and any(checked(e))) or any(
                 self.traps.get(c, False) for c in below
@@ -140,7 +154,7 @@ class _Facts:
 
 def _is_safe(e: Expr) -> bool:
     match e:
-        case Fold():
+        case Fold() | Iterate():
             return False
         case Load(mode="guard"):
             return True
@@ -184,6 +198,10 @@ def _operands(e: Expr, block: Block, found: Placement) -> Iterator[Copy]:
             loops.append(Block(inner) if when is not None else inner)
             found.loops[e, block] = loops
             yield from ((x, loops[-1]) for x in terms)
+        case Iterate(axis, start, step, _):
+            found.loops[e, block] = [Block(block, axis)]
+            yield start, block
+            yield step, found.loops[e, block][0]
         case Load(_, index, _, default):
             for i, check in zip(index, checked(e), strict=True):
                 yield from ((i, block),) * (2 if check else 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Load, Local, Size, Where
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Iterate, Load, Local, Size, Where
 
 Range = tuple[int, int]
 SYMBOLIC = 1 << 40  # no dim is as large: M would not fit an address space
@@ -24,7 +24,7 @@ def _bounds(e: Expr, memo: dict[Expr, Range]) -> Range:
     match e:
         case Const(value, _):
             return int(value), int(value)
-        case Axis(_, extent):
+        case Axis(_, extent) | Iterate(axis=Axis(_, extent)):
             return 0, max(0, extent - 1 if isinstance(extent, int) else SYMBOLIC)
         case Size(dim):
             return 0 if at_least(dim, 0) else -SYMBOLIC, SYMBOLIC

@@ -12,6 +12,7 @@ from sardonyx.kernel.expr import (
     Cast,
     Expr,
     Fold,
+    Iterate,
     Load,
     Where,
     alu,
@@ -63,6 +64,11 @@ def _node(e: Expr, done: Mapping[int, Expr], loads: Loads) -> Expr:
             if when is e.when and all(a is b for a, b in zip(terms, e.terms, strict=True)):
                 return e
             return Fold(e.kind, e.axes, terms, when)
+        case Iterate():
+            start, step = done[id(e.start)], done[id(e.step)]
+            return (
+                e if (start is e.start and step is e.step) else replace(e, start=start, step=step)
+            )
     return e
 
 

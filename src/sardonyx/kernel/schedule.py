@@ -2,6 +2,7 @@
 
     packed sum of products          register tiles: kernel/print_product.py
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
+    iterated value                  eight points at a time: print_walk
     all else                        plain loops
 
 No form changes the order of a fold, so each gives the bits of the plain loops.
@@ -27,6 +28,7 @@ from sardonyx.kernel.print_c import (
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_product import packed_product, print_product
+from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.write import Writer
 
 
@@ -65,6 +67,9 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]]) -> list[str]:
         return print_product(found, names, helpers)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
         return print_lanes(s, names)
+    walked = walk_of(s)
+    if walked is not None:
+        return print_walk(s, walked, names)
     return compute(s, names)
 
 

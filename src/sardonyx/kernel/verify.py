@@ -27,6 +27,7 @@ from sardonyx.kernel.expr import (
     Const,
     Expr,
     Fold,
+    Iterate,
     Load,
     Local,
     Where,
@@ -52,9 +53,20 @@ Unproven = dict[Load, tuple[int, ...]]
 
 def verify(kernel: Kernel) -> None:
     """Raises InternalError, naming the kernel and each rule that it breaks."""
-    found = list(dict.fromkeys(faults(kernel)))
+    found = list(dict.fromkeys(faults(kernel))) or list(_astray(kernel))
     if found:
         raise InternalError(f"the kernel {kernel.name} is not legal: {'; '.join(found)}")
+
+
+def _astray(kernel: Kernel) -> Iterator[str]:
+    """The iterated values that are not proven to stay within the extent of their axis."""
+    forms = Forms()
+    for e in walk(*(e for s in statements(kernel.body) for e in expressions(s))):
+        if isinstance(e, Iterate):
+            for x in (e.start, e.step):
+                form = forms.form(x)
+                if not (forms.holds(form) and forms.holds(e.axis.extent - 1 - form)):
+                    yield f"an iterated value stays within its extent: {str_dim(form)}"
 
 
 def settle(kernel: Kernel) -> tuple[Kernel, int]:
@@ -191,6 +203,9 @@ def _edges(e: Expr, context: _Context) -> Iterator[tuple[Expr, _Context]]:
                 yield e.when, inner
                 inner = _Context(inner, e.when, True, ())
             yield from ((x, inner) for x in e.terms)
+        case Iterate():
+            yield e.start, context
+            yield e.step, _Context(context, None, True, (e.axis,))
         case _:
             yield from ((x, context) for x in children(e))
 
@@ -274,4 +289,6 @@ def _remade(e: Expr, failed: Mapping[Load, object], made: Mapping[Expr, Expr]) -
         case Fold():
             when = None if e.when is None else made[e.when]
             return Fold(e.kind, e.axes, tuple(made[x] for x in e.terms), when)
+        case Iterate():
+            return Iterate(e.axis, made[e.start], made[e.step], e.count)
     return e

@@ -20,6 +20,7 @@ from sardonyx.kernel.expr import (
     Const,
     Expr,
     Fold,
+    Iterate,
     Load,
     Size,
     Where,
@@ -149,6 +150,8 @@ class Expression:
     def _evaluate(self, e: Expr, block: Block) -> list[str]:
         if isinstance(e, Fold):
             return self._fold(e, block)
+        if isinstance(e, Iterate):
+            return self._iterate(e, block)
         branches = self._branches(e, block)
         if branches is None:
             return self._name(e, block, self._simple(e, block))
@@ -244,6 +247,23 @@ class Expression:
                 return []
         name = self.texts[e, block] = self.known[text, block] = self.names.fresh("v")
         return [f"const {c_type(e.dtype)} {name} = {bare(text)};"]
+
+    def _iterate(self, e: Iterate, block: Block) -> list[str]:
+        """A loop that ends early where the value stays: further steps would not change it."""
+        name = self.texts[e, block] = self.names.given[e.axis] = self.names.fresh("v")
+        (inner,) = self.placement.loops[e, block]
+        count, after = self.names.fresh("q"), self.names.fresh("v")
+        head = f"for (int64_t {count} = 0; {count} < {self.names.size(e.count)}; {count}++) {{"
+        body = self.declare(inner)
+        return [
+            f"int64_t {name} = {bare(self.text(e.start, block))};",
+            head,
+            *body,
+            f"const int64_t {after} = {bare(self.text(e.step, inner))};",
+            f"if ({after} == {name}) break;",
+            f"{name} = {after};",
+            "}",
+        ]
 
     def _fold(self, e: Fold, block: Block) -> list[str]:
         name = self.texts[e, block] = self.names.fresh("a")

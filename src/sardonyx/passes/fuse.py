@@ -15,7 +15,18 @@ from dataclasses import dataclass, replace
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Load, is_move, walk
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Buffer,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    children,
+    is_move,
+    walk,
+)
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
@@ -139,7 +150,9 @@ def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
         if any(e.buffer.base is not None for e in nodes):
             return None
         if nodes:
-            inside = {id(e) for f in walk(s.expr) if isinstance(f, Fold) for e in walk(*f.terms)}
+            loops = [f for f in walk(s.expr) if isinstance(f, Fold | Iterate)]
+            below = [x for f in loops for x in (f.terms if isinstance(f, Fold) else children(f))]
+            inside = {id(e) for e in walk(*below)}
             found.append(_Use(s, tuple(nodes), any(id(e) in inside for e in nodes)))
     return found
 
@@ -182,7 +195,7 @@ def _points(axes: tuple[Axis, ...]) -> Dim:
 
 
 def _has_fold(e: Expr) -> bool:
-    return any(isinstance(x, Fold) for x in walk(e))
+    return any(isinstance(x, Fold | Iterate) for x in walk(e))
 
 
 def _cost(e: Expr) -> int:

@@ -17,7 +17,7 @@ from itertools import takewhile
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Load, is_move, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, is_move, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, expressions, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -64,7 +64,7 @@ def _is_cheap(s: Compute) -> bool:
     nodes = list(walk(s.expr))
     checked = any(isinstance(e, Load) and e.mode != "proven" for e in nodes)
     cost = sum(isinstance(e, Alu) and e.dtype.is_float for e in nodes)
-    return not checked and cost <= CHEAP and not any(isinstance(e, Fold) for e in nodes)
+    return not checked and cost <= CHEAP and not any(isinstance(e, Fold | Iterate) for e in nodes)
 
 
 def _takes(reader: Compute, s: Compute) -> bool:

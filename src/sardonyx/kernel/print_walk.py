@@ -1,0 +1,97 @@
+"""Iterated values (walks through tables) of several points at a time.
+
+    for eight points q of the two innermost axes together:
+        s0 = start .. s7 = start; until none of them changes: s0 = step(s0) .. s7 = step(s7)
+
+A step waits for memory, and where a walk ends cannot be foretold: eight walks that wait together
+take little longer than one. The points are those of both axes, flattened, so that it does not
+matter which of them is long.
+"""
+
+from __future__ import annotations
+
+from sardonyx.kernel.expr import Expr, Fold, Iterate, Load, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.write import Writer, bare, evaluate, stored
+
+AT_ONCE = 8
+
+
+def walk_of(s: Compute) -> Iterate | None:
+    """The one iterated value of s, where s has two axes or more, no fold and no run-time error."""
+    nodes = list(walk(s.expr))
+    found = [e for e in nodes if isinstance(e, Iterate)]
+    if len(found) != 1 or len(s.axes) < 2:
+        return None
+    if any(isinstance(e, Fold) or (isinstance(e, Load) and e.mode != "proven") for e in nodes):
+        return None
+    return found[0]
+
+
+def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
+    """The loop nest of s with eight points of its last two axes at once."""
+    heads = [names.loop(a) for a in s.axes[:-2]]
+    outer, inner = s.axes[-2:]
+    rows, columns = names.size(outer.extent), names.size(inner.extent)
+    at: dict[Expr, str] = {a: names.fresh(a.name[0]) for a in (outer, inner)}
+    q = names.fresh("q")
+    advance = [f"if (++{at[inner]} == {columns}) {{", f"{at[inner]} = 0;", f"{at[outer]}++;", "}"]
+    lines = [
+        *heads,
+        "{",
+        f"int64_t {q} = 0, {at[outer]} = 0, {at[inner]} = 0;",
+        f"for (; {q} + {AT_ONCE} <= {rows} * {columns}; {q} += {AT_ONCE}) {{",
+        *_together(s, found, names, at, advance),
+        "}",
+        f"for (; {q} < {rows} * {columns}; {q}++) {{",
+        *_element(s, names, at, {}),
+        *advance,
+        "}",
+        "}",
+    ]
+    return [*lines, *["}"] * len(heads)]
+
+
+def _together(
+    s: Compute, found: Iterate, names: Writer, at: dict[Expr, str], advance: list[str]
+) -> list[str]:
+    """Eight walks in step with one another, then what they give."""
+    lines: list[str] = []
+    states, places = [], []
+    for _ in range(AT_ONCE):
+        place: dict[Expr, str] = {a: names.fresh(text[0]) for a, text in at.items()}
+        lines += [f"const int64_t {new} = {at[a]};" for a, new in place.items()]
+        before, (start,) = _given(names, [found.start], place, {})
+        states.append(names.fresh("v"))
+        places.append(place)
+        lines += [*before, f"int64_t {states[-1]} = {bare(start)};", *advance]
+    count, changed = names.fresh("q"), names.fresh("v")
+    head = f"for (int64_t {count} = 0; {count} < {names.size(found.count)}; {count}++) {{"
+    lines += [head, f"int64_t {changed} = 0;"]
+    for place, state in zip(places, states, strict=True):
+        before, (after,) = _given(names, [found.step], place, {found.axis: state})
+        then = names.fresh("v")
+        lines += [*before, f"const int64_t {then} = {bare(after)};"]
+        lines += [f"{changed} |= {then} ^ {state};", f"{state} = {then};"]
+    lines += [f"if ({changed} == 0) break;", "}"]
+    for place, state in zip(places, states, strict=True):
+        lines += ["{", *_element(s, names, place, {found: state}), "}"]
+    return lines
+
+
+def _given(
+    names: Writer, values: list[Expr], place: dict[Expr, str], known: dict[Expr, str]
+) -> tuple[list[str], list[str]]:
+    """Statements and texts of values at a point."""
+    return evaluate(names, values, {**known, **place})
+
+
+def _element(
+    s: Compute, names: Writer, place: dict[Expr, str], known: dict[Expr, str]
+) -> list[str]:
+    """The statements that store the element at a point."""
+    lines, (value,) = _given(names, [s.expr], place, known)
+    for e in known:
+        names.given.pop(e, None)
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    return [*lines, f"{target} = {bare(stored(value, s.expr, s.buffer.dtype))};"]
