@@ -40,6 +40,15 @@ def untyped() -> ModelProto:
     return made
 
 
+def early() -> ModelProto:
+    """IR version 3, where every initializer is an input."""
+    text = "g (float[2] x, float[2] w) => (float[2] y) { y = Add (x, w) }"
+    made = model(text, 8)
+    made.graph.initializer.append(numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    made.ir_version = 3
+    return made
+
+
 def lstm() -> ModelProto:
     made = model("g (float[3,1,2] x) => (float[3,1,1,4] y) { y = LSTM <hidden_size=4> (x) }", 22)
     source = np.random.default_rng(1)
@@ -160,6 +169,9 @@ CASES = [
          "A03"),
     Case("constant_form", sparse_constant, "A03"),
     Case("outputs", initializer_as_output, "G06"),
+    Case("early_inputs", early, "G01"),
+    Case("sums", bare("g (float[2] a, float[2] b, float[2] c) => (float[2] y) "
+                      "{ y = Sum (a, b, c) }"), "G12"),
     Case("node_names", bare("g (float[2] x) => (float[2] y) { [n] h = Relu (x)  [n] y = Exp (h) }"),
          "G18"),
     Case("metadata", bare("g (float[2] x) => (float[2] y) { y = Relu (x) }"), "M10"),

@@ -135,6 +135,7 @@ def _fixes() -> str:
 
 Before and after each fix the model is run on random inputs and on edge ones (zeros of both signs, infinities, NaN,
 subnormals, the whole range of integers); a fix after which any byte of an output differs is undone, and told.
+F1 to F16 are the working list of the SONNX checker; F17 was added here.
 `--verify model` compares only the first and the last model, `--verify none` nothing.
 
 | fix | what it does |

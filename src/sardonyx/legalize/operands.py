@@ -53,6 +53,27 @@ def casts(work: Work) -> Iterator[str]:
         yield f"{label(node)}: its exponent is cast from {exponent} to {base}"
 
 
+def sums(work: Work) -> Iterator[str]:
+    """F17: Sum, which is not of the profile, becomes the Adds that it stands for, from left to
+    right; of one operand an Identity."""
+    if "Sum" in work.profile.operators or not work.profile.operators:
+        return
+    kept: list[NodeProto] = []
+    for node in work.nodes:
+        if node.op_type != "Sum" or node.domain:
+            kept.append(node)
+            continue
+        total, last = node.input[0], len(node.input) - 1
+        if last == 0:
+            kept.append(helper.make_node("Identity", [total], [node.output[0]]))
+        for i in range(1, last + 1):
+            made = node.output[0] if i == last else work.fresh(f"{node.output[0]}_sum_{i}")
+            kept.append(helper.make_node("Add", [total, node.input[i]], [made]))
+            total = made
+        yield f"{label(node)}: became {max(last, 1)} {'Add' if last else 'Identity'}"
+    work.replace_nodes(kept)
+
+
 def broadcasts(work: Work) -> Iterator[str]:
     """F4: an operand that would be broadcast is written out: a constant here, others by Expand."""
     free = work.profile.option("broadcast")

@@ -23,6 +23,7 @@ Verify: TypeAlias = Literal["fix", "model", "none"]
 
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("F3", structure.functions),
+    ("F10", structure.early_inputs),
     ("F2", sizes.freeze),
     ("F14", structure.outputs),
     ("F9", operands.versions),
@@ -32,6 +33,7 @@ FIXES: tuple[tuple[str, Fix], ...] = (
     ("F10", structure.unused),
     ("F6", defaults.auto_pad),
     ("F1", defaults.attributes),
+    ("F17", operands.sums),
     ("F5", operands.casts),
     ("F7", defaults.conv_bias),
     ("F7", defaults.gemm_c),
@@ -88,7 +90,7 @@ def legalize(
     seed: int = 0,
     limits: Limits | None = None,
 ) -> Legalized:
-    """The model with the fixes F1 to F16 that change something.
+    """The model with the fixes that change something.
 
     verify: "fix" runs the model before and after each fix on random and edge inputs and undoes a
     fix after which any byte of an output differs; "model" compares only first and last, "none"

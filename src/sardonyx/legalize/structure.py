@@ -11,6 +11,7 @@ import numpy as np
 import onnx.inliner
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from sardonyx.checker.context import OVERRIDE_IR
 from sardonyx.legalize.work import Work, attribute, drop, from_array, given, label, put
 from sardonyx.machine import Machine
 from sardonyx.model import Decoder
@@ -19,6 +20,7 @@ from sardonyx.resolve import resolve
 from sardonyx.resolve.names import node_reads, order
 from sardonyx.types import Array
 
+IR_VERSION = 10
 LARGEST = 1 << 22  # elements of a folded constant
 
 
@@ -58,6 +60,20 @@ def functions(work: Work) -> Iterator[str]:
         del work.proto.opset_import[:]
         work.proto.opset_import.extend(kept)
         yield f"inlined {', '.join(names)}"
+
+
+def early_inputs(work: Work) -> Iterator[str]:
+    """F10: before IR version 4 every initializer is an input that cannot be fed: a later version,
+    without these inputs."""
+    proto = work.proto
+    if proto.ir_version >= IR_VERSION:
+        return
+    if proto.ir_version < OVERRIDE_IR:
+        fixed = {t.name for t in proto.graph.initializer}
+        for info in [v for v in proto.graph.input if v.name in fixed]:
+            proto.graph.input.remove(info)
+    yield f"IR version {proto.ir_version} became {IR_VERSION}"
+    proto.ir_version = IR_VERSION
 
 
 def constant_form(work: Work) -> Iterator[str]:

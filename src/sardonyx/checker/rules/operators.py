@@ -63,7 +63,8 @@ def _counts(node: Node, schema: OpSchema) -> Found:
             yield at(node, f"{found} {what}", f"{least} to {most}")
 
 
-@rule("G12", "operators of the profile", Severity.ERROR, "graph.md [R3], REQ-OP-000", good=RELU,
+@rule("G12", "operators of the profile", Severity.ERROR, "graph.md [R3], REQ-OP-000", "F10, F17",
+      good=RELU,
       bad="g (float[2] x) => (float[2] y) { y = Cos (x) }", blocks=True)  # fmt: skip
 def operators(check: Context) -> Found:
     """Every operator is of the profile's list and has a document.
