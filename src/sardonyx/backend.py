@@ -63,7 +63,7 @@ class SardonyxBackend(Backend):
     ) -> SardonyxRep:
         """The model made ready to run. Raises ModelError where it cannot be used."""
         _check_device(device)
-        return SardonyxRep(resolve(model, limits), engine)
+        return SardonyxRep(resolve(model, limits, qdq="integer"), engine)
 
     @classmethod
     def run_model(

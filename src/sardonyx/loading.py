@@ -15,7 +15,7 @@ from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
-from sardonyx.resolve import resolve
+from sardonyx.resolve import Reading, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,16 @@ def load(
     dims: Mapping[str, int] | None = None,
     limits: Limits | None = None,
     seed: int = 0,
+    qdq: Reading = "integer",
 ) -> Graph:
     """The graph of a model: a path, bytes or a ModelProto. dims: sizes for symbolic dims. seed: of
-    random operators that state none.
+    random operators that state none. qdq: "integer" reads DequantizeLinear -> operator ->
+    QuantizeLinear as one integer operation where that is exact (docs/numerics.md), "float" as it is
+    written.
 
     Raises ModelError, and FeedError where the model has no such dim.
     """
-    return open_model(source, dims=dims, limits=limits, seed=seed).graph
+    return open_model(source, dims=dims, limits=limits, seed=seed, qdq=qdq).graph
 
 
 def open_model(
@@ -65,9 +68,10 @@ def open_model(
     limits: Limits | None = None,
     strict: bool = True,
     seed: int = 0,
+    qdq: Reading = "integer",
 ) -> Opened:
     """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes, `seed`
-    is the seed of random operators that state none.
+    is the seed of random operators that state none, `qdq` is as `load` takes it.
 
     Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1.
     """
@@ -75,7 +79,7 @@ def open_model(
     metadata = _metadata(model.proto)
     if dims or denotations:
         model = _fixed(model, dims or {}, denotations or {}, strict)
-    return Opened(resolve(model, seed=seed), metadata, model.name)
+    return Opened(resolve(model, seed=seed, qdq=qdq), metadata, model.name)
 
 
 def _metadata(proto: ModelProto) -> Metadata:

@@ -12,7 +12,7 @@ from sardonyx.types import Array, TensorType
 
 
 def model_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL and --dim."""
+    """MODEL, --dim and --qdq."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
     parser.add_argument(
         "--dim",
@@ -20,6 +20,12 @@ def model_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=SIZE",
         help="the size of a symbolic dim; `sardonyx info` names them",
+    )
+    parser.add_argument(
+        "--qdq",
+        choices=["integer", "float"],
+        default="integer",
+        help="how DequantizeLinear -> operator -> QuantizeLinear is read (default integer)",
     )
 
 

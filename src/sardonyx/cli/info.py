@@ -28,7 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints the model's face, its operators, and what it costs."""
-    opened = open_model(args.model, dims=dims_of(args.dim))
+    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq)
     graph = opened.graph
     _head(opened)
     for what, names in (

@@ -8,7 +8,6 @@ Convolution, Gemm and averages are the exact int32 sums of ops/qlinear.py instea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from sardonyx import types as t
 from sardonyx.dims import product
@@ -268,10 +267,10 @@ def qlinear_average_pool(
         share = 1.0 / cast(count, t.float32)
         factor = at_axis(x_scale, 1)((n, c)) * share / at_axis(step, 1)((n, c))
         zero = None if y_zero_point is None else at_axis(y_zero_point, 1)((n, c))
-        return quantized(cast(total, t.float32) * factor, zero, x.dtype)
+        return quantized(cast(total, t.float32) * factor, zero, dtype)
 
-    assert prod(win.kernel) < 1 << 23
-    return k.compute(shape, element, x.dtype)
+    dtype = x.dtype if y_zero_point is None else y_zero_point.dtype
+    return k.compute(shape, element, dtype)
 
 
 def channels_first(k: Builder, x: Tensor) -> Tensor:

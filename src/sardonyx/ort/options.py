@@ -1,8 +1,9 @@
 """onnxruntime's options: SessionOptions, RunOptions and their enumerations.
 
-Sardonyx obeys enable_profiling, profile_file_prefix, the free-dimension overrides, the config entry
-"sardonyx.engine" (machine, native, auto) and RunOptions.terminate. The other fields are kept and
-handed back; none of them can change a result.
+Sardonyx obeys enable_profiling, profile_file_prefix, the free-dimension overrides, the config
+entries "sardonyx.engine" (machine, native, auto) and "sardonyx.qdq" (integer, float: how QDQ
+islands are read), and RunOptions.terminate. The other fields are kept and handed back; none of them
+can change a result.
 """
 
 from __future__ import annotations

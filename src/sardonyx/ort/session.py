@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias, Union, cast, get_args
 
 from onnx import ModelProto
 
 from sardonyx.engines import Engine, Kind, engine_kind, make_engine
+from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.loading import Opened, open_model
 from sardonyx.model.load import serialized
@@ -25,9 +26,10 @@ from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_a
 from sardonyx.ort.options import RunOptions, SessionOptions
 from sardonyx.ort.profile import Profile
 from sardonyx.ort.values import OrtValue
+from sardonyx.resolve import Reading
 from sardonyx.types import Array
 
-ENGINE_ENTRY = "sardonyx.engine"
+ENGINE_ENTRY, QDQ_ENTRY = "sardonyx.engine", "sardonyx.qdq"
 Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
 
 
@@ -179,7 +181,8 @@ class Session:
 class InferenceSession(Session):
     """A model made ready to run: a path, bytes or a ModelProto.
 
-    sess_options: see SessionOptions; its config entry "sardonyx.engine" picks the engine.
+    sess_options: see SessionOptions; its config entry "sardonyx.engine" picks the engine,
+    "sardonyx.qdq" (integer, float) says how QDQ islands are read.
     providers: checked, there is only the CPU. Other keywords are ignored. Raises NoSuchFile,
     InvalidProtobuf, InvalidGraph, NotImplemented (the model is valid, Sardonyx lacks an operator),
     InvalidArgument or Fail; they are ModelErrors too.
@@ -223,6 +226,7 @@ class InferenceSession(Session):
                     denotations=options._by_denotation,
                     strict=False,
                     seed=current_seed(),
+                    qdq=_reading(options),
                 )
             self._graph = self._opened.graph
             check_supported(self._graph)
@@ -247,6 +251,13 @@ class InferenceSession(Session):
 
 def _engine(options: SessionOptions) -> Kind:
     return engine_kind(options._entries.get(ENGINE_ENTRY, "auto"), ENGINE_ENTRY)
+
+
+def _reading(options: SessionOptions) -> Reading:
+    text = options._entries.get(QDQ_ENTRY, "integer")
+    if text not in get_args(Reading):
+        raise SardonyxError(f"{QDQ_ENTRY} is '{text}'; it can be {', '.join(get_args(Reading))}")
+    return cast(Reading, text)
 
 
 def _check_providers(

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping
 from inspect import Parameter, signature
 
-from onnx import NodeProto
+from onnx import AttributeProto, NodeProto
 from onnx.defs import OpSchema
 
 from sardonyx.ops import registry
@@ -21,7 +21,9 @@ Option = OpSchema.FormalParameterOption
 Kind = OpSchema.AttrType
 ANY = ["tensor(float)"]  # types are checked by the definition
 KINDS: Mapping[int, Kind] = {
-    int(kind.value): kind for kind in vars(Kind).values() if isinstance(kind, Kind)
+    AttributeProto.AttributeType.Value(name): kind
+    for name, kind in vars(Kind).items()
+    if isinstance(kind, Kind)
 }
 SCALARS: Mapping[object, Kind] = {int: Kind.INT, float: Kind.FLOAT, str: Kind.STRING}
 LISTS: Mapping[object, Kind] = {int: Kind.INTS, float: Kind.FLOATS, str: Kind.STRINGS}

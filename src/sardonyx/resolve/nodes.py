@@ -13,6 +13,7 @@ from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph
 from sardonyx.model import Limits
 from sardonyx.resolve.boundary import boundary
+from sardonyx.resolve.islands import Reading
 from sardonyx.resolve.names import order
 from sardonyx.resolve.pipeline import resolve
 from sardonyx.types import Array, TensorType
@@ -33,6 +34,7 @@ def graph_from_nodes(
     ir_version: int = IR_VERSION,
     name: str = "graph",
     limits: Limits | None = None,
+    qdq: Reading = "integer",
 ) -> Graph:
     """The graph of these nodes, in any order.
 
@@ -61,7 +63,7 @@ def graph_from_nodes(
     model.graph.output.extend(infos.get(n, ValueInfoProto(name=n)) for n in edge.outputs)
     edges = {*edge.all_inputs, *edge.outputs, *names}
     model.graph.value_info.extend(v for n, v in infos.items() if n not in edges)
-    return resolve(model, limits)
+    return resolve(model, limits, qdq=qdq)
 
 
 def _names(values: Sequence[Value] | None) -> list[str] | None:

@@ -17,6 +17,7 @@ from sardonyx.resolve.assemble import Assembler
 from sardonyx.resolve.boundary import OVERRIDE_IR, boundary
 from sardonyx.resolve.calls import check_sizes
 from sardonyx.resolve.functions import Inliner, Note, Scope
+from sardonyx.resolve.islands import Reading, integer_islands
 from sardonyx.resolve.names import check_function, check_graph
 from sardonyx.resolve.operators import Key
 from sardonyx.resolve.rename import Names
@@ -27,13 +28,16 @@ Result = TypeVar("Result")
 MAIN = "the main graph"
 
 
-def resolve(source: Source, limits: Limits | None = None, seed: int = 0) -> Graph:
+def resolve(
+    source: Source, limits: Limits | None = None, seed: int = 0, qdq: Reading = "float"
+) -> Graph:
     """The graph of a model in a file, in bytes, in a ModelProto or in a loaded Model. `seed` is
-    the session's, for random operators whose nodes state none.
+    the session's, for random operators whose nodes state none. qdq: whether islands between
+    DequantizeLinear and QuantizeLinear are read as integer operations, or as they are written.
 
     Raises InvalidModel, UnsupportedModel or LimitExceeded, naming the model and the culprit.
     """
-    return _with_model(source, limits, lambda model, proto: _resolve(model, proto, seed))
+    return _with_model(source, limits, lambda model, proto: _resolve(model, proto, seed, qdq))
 
 
 def value_types(source: Source, limits: Limits | None = None) -> dict[str, TypeProto]:
@@ -70,11 +74,12 @@ class Prepared:
     unnamed: frozenset[str]
 
 
-def _resolve(model: Model, proto: ModelProto, seed: int) -> Graph:
+def _resolve(model: Model, proto: ModelProto, seed: int, qdq: Reading) -> Graph:
     ready = _prepare(model, proto)
     unnamed = set(ready.unnamed)
     assembler = Assembler(ready.inliner, ready.weights, ready.params, model.limits, unnamed, seed)
-    return infer(assembler.main(proto, ready.typed))
+    graph = infer(assembler.main(proto, ready.typed))
+    return integer_islands(graph) if qdq == "integer" else graph
 
 
 def _prepare(model: Model, proto: ModelProto) -> Prepared:

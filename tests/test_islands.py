@@ -1,0 +1,334 @@
+"""DequantizeLinear -> operator -> QuantizeLinear as the integer definitions of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, helper
+
+import sardonyx as sx
+from sardonyx.engines import make_engine
+from sardonyx.graph import Graph
+from sardonyx.resolve import graph_from_nodes
+from sardonyx.types import Array, TensorType, by_numpy
+
+RANDOM = np.random.default_rng(11)
+DIGITS = Path(__file__).parents[1] / "examples" / "digits"
+
+
+def byte(dtype: Any, *shape: int) -> Array:
+    info = np.iinfo(dtype)
+    return RANDOM.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+class Model:
+    """Nodes and constants of a small quantised network with the integer input x."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, Array] = {}
+
+    def constant(self, name: str, value: Any, dtype: Any = np.float32) -> str:
+        self.constants[name] = np.asarray(value, dtype)
+        return name
+
+    def real(self, name: str, scale: Any, zero: Any, **attributes: Any) -> str:
+        """A tensor dequantised; `zero` carries its type."""
+        inputs = [name, self.constant(f"{name}_s", scale), self.constant(f"{name}_z", zero, None)]
+        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_r"], **attributes))
+        return f"{name}_r"
+
+    def add(self, op: str, inputs: Sequence[str], output: str = "r", **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    def finish(self, name: str, scale: Any, zero: Any) -> Model:
+        inputs = [name, self.constant("y_s", scale), self.constant("y_z", zero, None)]
+        self.nodes.append(helper.make_node("QuantizeLinear", inputs, ["y"]))
+        return self
+
+    def graph(self, qdq: Any = "integer") -> Graph:
+        dtype = by_numpy(self.x.dtype)
+        assert dtype is not None
+        types = {"x": TensorType(dtype, self.x.shape)}
+        return graph_from_nodes(
+            self.nodes, self.constants, types=types, opsets={"": 21}, qdq=qdq, outputs=["y"]
+        )
+
+    def run(self, qdq: Any = "integer", engine: Any = "machine") -> Array:
+        return make_engine(self.graph(qdq), engine).run({"x": self.x})["y"]
+
+
+def operators(graph: Graph) -> list[str]:
+    return [op.op_type for op in graph.operations]
+
+
+def rescaled(total: Array, sx_: Any, sw: Any, sy: Any, zero: Any) -> Array:
+    """The contract's words: one multiply by float32(float32(sx * sw) / sy), half to even."""
+    factor = (np.float32(sx_) * np.float32(sw)).astype(np.float32) / np.float32(sy)
+    whole = np.rint(total.astype(np.int32).astype(np.float32) * factor).astype(np.float32)
+    info = np.iinfo(zero.dtype)
+    return np.clip(whole + np.float32(zero), info.min, info.max).astype(zero.dtype)
+
+
+def check(model: Model, expected: Array, op: str) -> None:
+    """The integer reading is `op` alone, gives what is expected, and native gives its bytes."""
+    graph = model.graph()
+    assert operators(graph) == [op]
+    for engine in ("machine", "native"):
+        found = make_engine(graph, engine).run({"x": model.x})["y"]  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found, expected)
+    literal = model.run("float")
+    apart = np.abs(literal.astype(int) - expected.astype(int))
+    assert apart.max(initial=0) <= 1
+    assert (apart != 0).sum() <= max(1, apart.size // 200)
+
+
+KINDS = [(np.uint8, np.int8, np.uint8), (np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.int8)]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_conv(kinds: tuple[Any, Any, Any], per_channel: bool) -> None:
+    of_x, of_w, of_y = kinds
+    m = Model(byte(of_x, 2, 3, 6, 6))
+    w, b = byte(of_w, 8, 3, 3, 3), byte(np.int32, 8) // 100000
+    zx, zy = of_x(5), of_y(7)
+    zw = np.zeros(8, of_w) if per_channel else of_w(3)
+    sw = np.abs(RANDOM.standard_normal(8)).astype(np.float32) / 50 if per_channel else 0.017
+    m.constants |= {"w": w, "b": b}
+    sb = np.float32(0.03) * np.asarray(sw, np.float32)
+    zb = np.zeros(sb.shape, np.int32)
+    inputs = [m.real("x", 0.03, zx), m.real("w", sw, zw, axis=0), m.real("b", sb, zb, axis=0)]
+    m.finish(m.add("Conv", inputs, pads=[1] * 4), 0.9, zy)
+    x = np.pad(m.x.astype(np.int64) - int(zx), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+    shifted = w.astype(np.int64) - (0 if per_channel else int(zw))
+    total = np.einsum("nchwij,mcij->nmhw", windows, shifted) + b[:, None, None]
+    channel = np.asarray(sw, np.float32).reshape(-1, 1, 1)
+    check(m, rescaled(total, 0.03, channel, 0.9, zy), "QConv")
+
+
+def test_grouped_conv_without_bias() -> None:
+    m = Model(byte(np.uint8, 1, 4, 5, 5))
+    m.constants["w"] = w = byte(np.int8, 4, 1, 3, 3)
+    inputs = [m.real("x", 0.03, np.uint8(128)), m.real("w", 0.01, np.int8(0))]
+    m.finish(m.add("Conv", inputs, group=4), 0.2, np.uint8(100))
+    windows = np.lib.stride_tricks.sliding_window_view(m.x.astype(np.int64) - 128, (3, 3), (2, 3))
+    total = np.einsum("nchwij,cij->nchw", windows, w[:, 0].astype(np.int64))
+    check(m, rescaled(total, 0.03, 0.01, 0.2, np.uint8(100)), "QConv")
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("op", ["MatMul", "Gemm"])
+def test_products_of_matrices(op: str, kinds: tuple[Any, Any, Any]) -> None:
+    """Per column of the weights; Gemm with them transposed and a bias."""
+    of_x, of_w, of_y = kinds
+    m = Model(byte(of_x, 40, 30))
+    w, sw = byte(of_w, 30, 50), np.abs(RANDOM.standard_normal(50)).astype(np.float32) / 50
+    zx, zy, zw = of_x(9), of_y(3), byte(of_w, 50)
+    total = (m.x.astype(np.int64) - int(zx)) @ (w.astype(np.int64) - zw.astype(np.int64))
+    if op == "Gemm":
+        m.constants |= {"w": w.T.copy(), "b": byte(np.int32, 50) // 100000}
+        total = total + m.constants["b"]
+        sb, zb = np.float32(0.02) * sw, np.zeros(50, np.int32)
+        inputs = [m.real("x", 0.02, zx), m.real("w", sw, zw, axis=0), m.real("b", sb, zb, axis=0)]
+        m.add("Gemm", inputs, transB=1)
+    else:
+        m.constants["w"] = w
+        m.add("MatMul", [m.real("x", 0.02, zx), m.real("w", sw, zw, axis=1)])
+    check(m.finish("r", 0.7, zy), rescaled(total, 0.02, sw, 0.7, zy), f"Q{op}")
+
+
+def test_mul() -> None:
+    m = Model(byte(np.uint8, 40, 50))
+    m.constants["b"] = b = byte(np.int8, 50)
+    m.add("Mul", [m.real("x", 0.02, np.uint8(7)), m.real("b", 0.05, np.int8(-3))])
+    total = (m.x.astype(np.int64) - 7) * (b.astype(np.int64) + 3)
+    m.finish("r", 0.13, np.uint8(90))
+    check(m, rescaled(total, 0.02, 0.05, 0.13, np.uint8(90)), "QMul")
+
+
+@pytest.mark.parametrize("include", [0, 1])
+def test_average_pool(include: int) -> None:
+    """The scale of the weights is float32(1 / count)."""
+    m = Model(byte(np.uint8, 2, 3, 9, 9))
+    m.add(
+        "AveragePool",
+        [m.real("x", 0.0213, np.uint8(7))],
+        kernel_shape=[3, 3],
+        pads=[1] * 4,
+        count_include_pad=include,
+    )
+    m.finish("r", 0.0317, np.int8(-9))
+    x = np.pad(m.x.astype(np.int64) - 7, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    one = np.pad(np.ones((9, 9), np.int64), 1, constant_values=include)
+    both = [np.lib.stride_tricks.sliding_window_view(a, (3, 3), (-2, -1)) for a in (x, one)]
+    total, count = (a.sum((-2, -1)) for a in both)
+    share = np.float32(1) / count.astype(np.float32)
+    check(m, rescaled(total, 0.0213, share, 0.0317, np.int8(-9)), "QAveragePool")
+
+
+def test_global_average_pool() -> None:
+    m = Model(byte(np.int8, 2, 3, 7, 5))
+    m.add("GlobalAveragePool", [m.real("x", 0.0213, np.int8(7))])
+    m.finish("r", 0.0117, np.int8(-9))
+    total = (m.x.astype(np.int64) - 7).sum((2, 3), keepdims=True)
+    share = np.float32(1) / np.float32(35)
+    check(m, rescaled(total, 0.0213, share, 0.0117, np.int8(-9)), "QGlobalAveragePool")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(
+    ("nodes", "wanted"),
+    [
+        ([("Relu", {})], ["QRelu"]),
+        ([("Clip", {})], ["QClip"]),
+        ([("MaxPool", {"kernel_shape": [2, 2]})], ["MaxPool"]),
+        ([("Transpose", {"perm": [0, 1, 3, 2]})], ["Transpose"]),
+        ([("Flatten", {})], ["Flatten"]),
+    ],
+)
+def test_what_only_moves_or_bounds_elements_gives_the_bytes_of_the_float_reading(
+    nodes: list[tuple[str, dict[str, Any]]], wanted: list[str], dtype: Any
+) -> None:
+    """All 256 integers, at scales of all magnitudes."""
+    (op, attributes), info = nodes[0], np.iinfo(dtype)
+    every = np.arange(info.min, info.max + 1).astype(dtype)
+    x = RANDOM.permutation(np.tile(every, 4)).reshape(4, 4, 8, 8)
+    for scale in [*np.exp(RANDOM.uniform(-60, 60, 12)).astype(np.float32), np.float32(0.1)]:
+        m = Model(x)
+        zero = dtype(RANDOM.integers(info.min, info.max + 1))
+        inputs = [m.real("x", scale, zero)]
+        if op == "Clip":
+            inputs += [m.constant("lo", -11.3 * scale), m.constant("hi", 40.5 * scale)]
+        m.finish(m.add(op, inputs, **attributes), scale, zero)
+        assert operators(m.graph()) == wanted
+        assert m.run().tobytes() == m.run("float").tobytes()
+
+
+def test_concat_takes_inputs_of_one_scale() -> None:
+    m = Model(byte(np.uint8, 3, 4))
+    m.constants["c"] = byte(np.uint8, 3, 4)
+    inputs = [m.real("x", 0.5, np.uint8(3)), m.real("c", 0.5, np.uint8(3))]
+    m.finish(m.add("Concat", inputs, axis=1), 0.5, np.uint8(3))
+    assert operators(m.graph()) == ["Concat"]
+    assert m.run().tobytes() == m.run("float").tobytes()
+    m.constants["c_s"] = np.float32(0.25)
+    assert "DequantizeLinear" in operators(m.graph())
+
+
+@pytest.mark.parametrize("bounds", ["Relu", "Clip"])
+def test_a_bound_between_operator_and_quantize_linear_is_part_of_the_island(bounds: str) -> None:
+    m = Model(byte(np.uint8, 8, 30))
+    m.constants["w"] = byte(np.int8, 30, 5)
+    m.add("MatMul", [m.real("x", 0.02, np.uint8(128)), m.real("w", 0.05, np.int8(0))])
+    given = [] if bounds == "Relu" else [m.constant("lo", -1.1), m.constant("hi", 2.3)]
+    m.finish(m.add(bounds, ["r", *given], "q"), 0.17, np.int8(-20))
+    assert operators(m.graph()) == ["QMatMul", f"Q{bounds}"]
+    assert m.run().tobytes() == m.run(engine="native").tobytes()
+    assert np.abs(m.run().astype(int) - m.run("float").astype(int)).max() <= 1
+
+
+def matmul(x: Array, scale: float = 0.05, zero: Any = np.uint8(9)) -> Model:  # noqa: B008
+    m = Model(x)
+    m.constants["w"] = byte(np.int8, x.shape[1], 3)
+    m.add("MatMul", [m.real("x", 0.02, x.dtype.type(9)), m.real("w", scale, np.int8(0))])
+    return m.finish("r", 0.7, zero)
+
+
+def test_what_has_no_exact_integer_definition_stays_as_it_is() -> None:
+    assert operators(matmul(byte(np.uint8, 4, 6)).graph()) == ["QMatMul"]
+    assert operators(matmul(byte(np.uint8, 4, 6)).graph("float"))[-1] == "QuantizeLinear"
+    literal = [
+        matmul(byte(np.uint16, 4, 6)),  # sums of 16-bit products may overflow
+        matmul(byte(np.uint8, 1, 40000)),  # and so may long ones of 8-bit products
+        matmul(byte(np.uint8, 4, 6), scale=1e-35),
+    ]
+    two = matmul(byte(np.uint8, 4, 6))  # the float result is read twice
+    two.add("Identity", ["r"], "other")
+    two.add("QuantizeLinear", ["other", "y_s", "y_z"], "z")
+    for m in (*literal, two):
+        assert "MatMul" in operators(m.graph())
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-3])
+def test_a_bias_is_added_to_the_sum_where_its_scale_is_that_of_the_products(apart: float) -> None:
+    m = Model(byte(np.uint8, 4, 6))
+    m.constants |= {"w": byte(np.int8, 6, 3), "b": byte(np.int32, 3) // 1000000}
+    scale = np.float32(0.02) * np.float32(0.05) * np.float32(1 + apart)
+    x, w = m.real("x", 0.02, np.uint8(9)), m.real("w", 0.05, np.int8(0))
+    m.finish(m.add("Gemm", [x, w, m.real("b", scale, np.int32(0))]), 0.7, np.uint8(9))
+    assert ("QGemm" in operators(m.graph())) is (apart == 0)
+
+
+def quantised_example(name: str, folder: Path, images: Array, **options: Any) -> Path:
+    """examples/digits/`name`.onnx in QDQ form, calibrated on 100 images."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.batches = iter(np.split(images[:100], 5))
+
+        def get_next(self) -> dict[str, Array] | None:
+            batch = next(self.batches, None)
+            return None if batch is None else {"image": batch}
+
+    path = folder / f"{name}.onnx"
+    form = quantization.QuantFormat.QDQ
+    quantization.quantize_static(
+        DIGITS / f"{name}.onnx", path, Reader(), quant_format=form, **options
+    )
+    return path
+
+
+@pytest.mark.parametrize(("name", "right"), [("digits", 358), ("encoder", 351)])
+def test_a_quantised_network_of_onnxruntime_s_making(name: str, right: int, tmp_path: Path) -> None:
+    """Both readings are the same bytes on both engines; the float one is onnxruntime's without its
+    own rewriting; the integer one differs in 0 of 3,600 scores."""
+    ort = pytest.importorskip("onnxruntime")
+    data = np.load(DIGITS / "test.npz")
+    images = data["images"].astype(np.float32)
+    path = quantised_example(name, tmp_path, images, per_channel=True)
+    found = {}
+    for reading in ("integer", "float"):
+        options = sx.SessionOptions()
+        options.add_session_config_entry("sardonyx.qdq", reading)
+        options.add_session_config_entry("sardonyx.engine", "native")
+        found[reading] = sx.InferenceSession(path, options).run(None, {"image": images})[0]
+        graph = sx.load(path, qdq=reading)  # type: ignore[arg-type]
+        machine = make_engine(graph, "machine").run({"image": images[:10]})["scores"]
+        assert machine.tobytes() == found[reading][:10].tobytes()
+    plain = ort.SessionOptions()
+    plain.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    theirs = ort.InferenceSession(path, plain).run(None, {"image": images})[0]
+    np.testing.assert_array_equal(found["float"], theirs)
+    assert (found["integer"] != found["float"]).sum() == 0
+    assert (found["integer"].argmax(1) == data["labels"]).sum() == right
+
+
+def test_an_unknown_reading_is_refused() -> None:
+    options = sx.SessionOptions()
+    options.add_session_config_entry("sardonyx.qdq", "exact")
+    with pytest.raises(sx.SardonyxError, match="integer, float"):
+        sx.InferenceSession(DIGITS / "digits.onnx", options)
+
+
+def test_dynamic_quantisation_stays_as_it_is() -> None:
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Mul", ["f", "s"], ["y"]),
+    ]
+    float32 = by_numpy(np.dtype(np.float32))
+    assert float32 is not None
+    types = {"x": TensorType(float32, (2, 3))}
+    graph = graph_from_nodes(nodes, {"w": byte(np.int8, 3, 4)}, types=types, opsets={"": 21})
+    assert operators(graph)[-3:] == ["MatMulInteger", "Cast", "Mul"]
