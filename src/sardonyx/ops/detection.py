@@ -45,14 +45,19 @@ def non_max_suppression_count(
     selected = k.compute((batches * classes * most, 3), lambda *_: 0, t.int64)
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
-        start = k.local(total)
-        at = stable_order(k, n, lambda i, j: less(scores.guard((b, c, j)), scores.guard((b, c, i))))
+        start, count = k.local(total), k.local(lift(0))
+        candidates = k.compute((n,), lambda _: 0, t.int64)
+        with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
+            k.store(candidates, (count,), i)
+            k.set(count, count + 1)
+
+        def better(i: Expr, j: Expr) -> Expr:
+            return less(scores.guard((b, c, j)), scores.guard((b, c, i)))
+
+        at = stable_order(k, n, better, candidates, count)
         with k.loop(n) as position:
             index = k.local(at(position))
-            wanted = total - start < limit
-            if score_threshold is not None:
-                score = scores.guard((b, c, index))
-                wanted = wanted & (score > _scalar(score_threshold, score))
+            wanted = (position < count) & (total - start < limit)
 
             def overlaps(s: Expr) -> Expr:
                 other = selected.guard((start + s, lift(2)))
@@ -85,6 +90,10 @@ def non_max_suppression_fill(
     assert size is not None
     assert selected is not None
     return k.compute((size.known()[0], 3), lambda i, j: selected[i, j])
+
+
+def _is_candidate(score: Expr, threshold: Tensor | None) -> Expr:
+    return lift(True, t.bool_) if threshold is None else score > _scalar(threshold, score)
 
 
 def _most(limit: Tensor | None, n: Dim) -> Dim:

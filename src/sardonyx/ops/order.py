@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
-from sardonyx.kernel.build import Builder
+from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, lift, where
 from sardonyx.ops.common import minimum
 
@@ -28,24 +28,34 @@ def differs(x: Expr, y: Expr) -> Expr:
     return x.ne(y) & ~(alu("isnan", x) & alu("isnan", y))
 
 
-def stable_order(k: Builder, n: Dim, before: Callable[[Expr, Expr], Expr]) -> At:
-    """The indices below n in the order of before(i, j), equal ones ascending: a merge sort.
+def stable_order(
+    k: Builder,
+    n: Dim,
+    before: Callable[[Expr, Expr], Expr],
+    among: Tensor | None = None,
+    count: Expr | None = None,
+) -> At:
+    """The indices below n in the order of before(i, j), equal ones as they stand: a merge sort.
+    Or the first `count` of the n indices `among`.
 
     The result gives the index at a position; it holds for statements that follow, here.
     """
-    order = k.compute((2, n), lambda _, i: i, t.int64)  # two sides, merged to and fro
+    end = lift(n) if count is None else count
+    order = k.compute(  # two sides, merged to and fro
+        (2, n), lambda _, i: i if among is None else among[i], t.int64
+    )
     side, width = k.local(lift(0)), k.local(lift(1))
     with (
         k.loop((n - 1).bit_length() if isinstance(n, int) and n else PASSES),
-        k.when(width < n),
+        k.when(width < end),
     ):
         a, a_end, b, b_end = (k.local(lift(0)) for _ in range(4))
-        with k.loop(n) as position:
+        with k.loop(n) as position, k.when(position < end):
             with k.when((position % (width * 2)).eq(0)):
                 k.set(a, position)
-                k.set(a_end, minimum(position + width, n))
+                k.set(a_end, minimum(position + width, end))
                 k.set(b, a_end)
-                k.set(b_end, minimum(position + width * 2, n))
+                k.set(b_end, minimum(position + width * 2, end))
             left, right = order.guard((side, a)), order.guard((side, b))
             second = k.local(where(a < a_end, (b < b_end) & before(right, left), True))
             k.store(order, (1 - side, position), where(second, right, left))
