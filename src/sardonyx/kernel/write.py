@@ -25,6 +25,7 @@ from sardonyx.kernel.expr import (
     Size,
     Where,
     is_move,
+    walk,
 )
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.place import Block, Placement, checked, place
@@ -282,6 +283,9 @@ class Expression:
             return self._ranked(e, name, heads, bodies, (when, guarded, terms[0]))
         step = [f"{name} = {bare(fold_step(e, name, terms))};"]
         inner_lines = _under(when, [*guarded, *step])
+        if e.kind in ("and", "or") and not _may_trap(e):  # further terms change nothing
+            undecided = name if e.kind == "and" else f"!{name}"
+            heads = [head.replace("; ", f"; {undecided} && ", 1) for head in heads]
         start = bare(literal(identity(e), e.dtype))
         return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
 
@@ -398,6 +402,10 @@ def fold_step(e: Fold, name: str, terms: Sequence[str]) -> str:
     if e.dtype is t.float32:
         return spell("fma", e.dtype, *terms, name)
     return spell("add", e.dtype, name, spell("mul", e.dtype, *terms))
+
+
+def _may_trap(root: Expr) -> bool:
+    return any(isinstance(e, Load) and e.mode == "trap" for e in walk(root))
 
 
 def _under(when: str, lines: list[str]) -> list[str]:
