@@ -71,6 +71,7 @@ class Graph:
     metadata: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
     containers: Mapping[str, Container] = field(default_factory=dict)
+    extents: tuple[str, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -134,9 +134,9 @@ class _Known:
 
 
 def _infer(graph: Graph, declared: bool) -> Graph:
-    inputs = {*graph.inputs, *graph.overridable}
+    given = {*graph.inputs, *graph.overridable, *graph.extents}
     types = dict(graph.types)
-    values = {n: v for n, v in graph.values.items() if n in inputs}
+    values = {n: v for n, v in graph.values.items() if n in given}
     known, lowered = _Known(types, values, graph), _Lowered()
     for op in graph.operations:
         names = [name for name in op.outputs if name]
@@ -150,7 +150,8 @@ def _infer(graph: Graph, declared: bool) -> Graph:
             types[name] = TensorType(buffer.dtype, buffer.shape)
             if declared and name in graph.declared:
                 _agree(op, name, types[name], graph.declared[name])
-        values.update(zip(names, _values(known, op, kernel), strict=False))
+        found = zip(names, _values(known, op, kernel), strict=False)
+        values.update((n, v) for n, v in found if n not in graph.extents)
     result = replace(graph, types=types, values=values)
     _LOWERED[result] = lowered
     return result

@@ -37,7 +37,11 @@ from sardonyx.types import Array, TensorType
 
 SPECIALISED = 16  # compilations kept for concrete feeds
 PLANS = 64  # plans kept for concrete dims
-TRAPS = {1: "an index is out of bounds", 2: "a store is out of bounds"}
+TRAPS = {
+    1: "an index is out of bounds",
+    2: "a store is out of bounds",
+    3: "a size is beyond its bound",
+}
 
 
 @dataclass(slots=True, eq=False)

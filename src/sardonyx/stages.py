@@ -20,13 +20,12 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, symbol, symbols
+from sardonyx.divide import divided
 from sardonyx.errors import InvalidModel, RunError, SardonyxError
 from sardonyx.graph import Graph, Operation, captures, reads
 from sardonyx.host import perform
 from sardonyx.infer import bind, infer, on_host, undetermined, value_inputs, with_symbolic_values
-from sardonyx.ops import registry
 from sardonyx.ops.body import Body
-from sardonyx.ops.registry import INTERNAL, find, sized_by
 from sardonyx.types import Array, TensorType, Value
 
 KEPT = 256  # decisions kept
@@ -60,7 +59,7 @@ class Stages:
     _parts: OrderedDict[object, Graph] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
-        self.graph = replace(self.graph, operations=_divided(self.graph.operations))
+        self.graph = replace(self.graph, operations=divided(self.graph.operations))
         self.bodies = {
             (i, name): closed(body)
             for i, op in enumerate(self.graph.operations)
@@ -323,40 +322,6 @@ class Runner(Generic[Made]):
 def closed(body: Graph) -> Graph:
     """A subgraph with what it captures as further inputs."""
     return replace(body, inputs=(*body.inputs, *dict.fromkeys(captures(body))))
-
-
-def _divided(operations: Sequence[Operation]) -> tuple[Operation, ...]:
-    """Each operation whose sizes depend on data as two: one counts, the other fills. A classifier
-    with names for its classes as two: one gives numbers, the other the names."""
-    found: list[Operation] = []
-    for op in operations:
-        pair = sized_by(op.domain, op.op_type, op.since)
-        texts = op.attributes.get("classlabels_strings")
-        if texts and find(op.domain, op.op_type, op.since):
-            found += _named(op, texts)
-            continue
-        if pair is None:
-            found.append(op)
-            continue
-        count, fill = (registry.internal(name) for name in pair)
-        inputs = registry.arity(count)
-        work = registry.arity(fill) - inputs
-        made = tuple(f"{op.outputs[0] or op.origin}/{count.name}.{i}" for i in range(work))
-        padded = (*op.inputs, *[""] * (inputs - len(op.inputs)))
-        internal = replace(op, domain=INTERNAL, since=1)
-        found.append(replace(internal, op_type=count.name, outputs=made))
-        found.append(replace(internal, op_type=fill.name, inputs=(*padded, *made)))
-    return tuple(found)
-
-
-def _named(op: Operation, texts: Sequence[str]) -> tuple[Operation, Operation]:
-    """A classifier that gives the numbers of its classes, and what names them."""
-    others = {a: v for a, v in op.attributes.items() if a != "classlabels_strings"}
-    number = f"{op.outputs[0] or op.origin}/number"
-    numbers = {**others, "classlabels_int64s": tuple(range(len(texts)))}
-    first = replace(op, attributes=numbers, outputs=(number, *op.outputs[1:]))
-    internal = replace(op, domain=INTERNAL, since=1, op_type="Labels", attributes={"texts": texts})
-    return first, replace(internal, inputs=(number,), outputs=op.outputs[:1])
 
 
 def _determined(graph: Graph, indices: Sequence[int]) -> list[int]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from math import prod
 from pathlib import Path
 
+from sardonyx.dims import evaluate
 from sardonyx.emit.model import CONTRACT_FLAGS
-from sardonyx.emit.source import Program, Source
+from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, little_endian, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.kernel.prelude import NUMERICS_REVISION
@@ -26,6 +28,7 @@ def export(
     folder: Path,
     feeds: Sequence[Array],
     results: Sequence[Array],
+    extents: Sequence[Extent] = (),
 ) -> list[Path]:
     """Writes the folder; the files written.
 
@@ -40,7 +43,7 @@ def export(
     texts = {
         **source.files(),
         "weights.c": c_file(source.prefix, source.blob),
-        "test_main.c": test_main(program, source, feeds, results),
+        "test_main.c": test_main(source, feeds, results, _capacities(program, results, extents)),
         "Makefile": makefile(source),
         "CMakeLists.txt": cmake_lists(source),
         "model.map.json": json.dumps(name_map(program, source), indent=1) + "\n",
@@ -60,19 +63,31 @@ def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> No
         raise FeedError(f"the run to record has {len(arrays)} arrays for {len(names)} tensors")
     for name, array in zip(names, arrays, strict=True):
         tensor = program.tensors[name]
-        if (tensor.dtype.numpy, tensor.shape) != (array.dtype, array.shape):
+        pairs = zip(tensor.shape or (), array.shape, strict=False)
+        fits = tensor.dtype.numpy == array.dtype and len(tensor.shape or ()) == array.ndim
+        if not fits or any(isinstance(a, int) and a != b for a, b in pairs):
             raise FeedError(f"'{name}' is {tensor}, the array is {array.dtype}{list(array.shape)}")
 
 
+def _capacities(program: Program, results: Sequence[Array], extents: Sequence[Extent]) -> list[int]:
+    """The bytes that each output may have."""
+    most = {e.symbol: e.most for e in extents}
+    shapes = [program.tensors[name].shape or () for name in program.outputs]
+    return [
+        prod(evaluate(d, most) for d in shape) * x.dtype.itemsize
+        for shape, x in zip(shapes, results, strict=True)
+    ]
+
+
 def test_main(
-    program: Program, source: Source, feeds: Sequence[Array], results: Sequence[Array]
+    source: Source, feeds: Sequence[Array], results: Sequence[Array], capacities: Sequence[int]
 ) -> str:
     """test_main.c: runs the model on the recorded input and compares every byte."""
     given = [c_bytes(f"input{i}", little_endian(x), static=True) for i, x in enumerate(feeds)]
     wanted = [c_bytes(f"expected{i}", little_endian(x), static=True) for i, x in enumerate(results)]
     made = [
-        f"static unsigned char output{i}[{max(1, x.nbytes)}] SX_ALIGNED;"
-        for i, x in enumerate(results)
+        f"static unsigned char output{i}[{max(1, size)}] SX_ALIGNED;"
+        for i, size in enumerate(capacities)
     ]
     rows = [f"{{output{i}, expected{i}, {x.nbytes}}}" for i, x in enumerate(results)]
     return _TEST.format(
@@ -138,7 +153,11 @@ def name_map(program: Program, source: Source) -> dict[str, object]:
 
 
 def _tensor(name: str, tensor: TensorType) -> dict[str, object]:
-    return {"name": name, "dtype": tensor.dtype.name, "shape": list(tensor.shape or ())}
+    return {
+        "name": name,
+        "dtype": tensor.dtype.name,
+        "shape": [d if isinstance(d, int) else str(d) for d in tensor.shape or ()],
+    }
 
 
 _TEST = """\

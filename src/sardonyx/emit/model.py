@@ -10,7 +10,7 @@ so that one program may run in many threads, each with a context and a memory of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -18,7 +18,7 @@ from sardonyx.dims import product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
-from sardonyx.emit.source import Body, Program, Source
+from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
@@ -39,6 +39,7 @@ def emit(
     printer: Printer = print_c,
     units: int = 1,
     unfused: bool = False,
+    extents: Sequence[Extent] = (),
 ) -> Source:
     """The C of a program.
 
@@ -46,8 +47,10 @@ def emit(
     tables: then weights, inputs and written outputs lie outside M, and host nothing else.
     prefix: of the names that the linker sees. printer: how kernels are written. units: into
     how many more files the kernels are split (1: none, they stand in model.c). unfused:
-    numerics="unfused".
+    numerics="unfused". extents: symbolic dims that the program finds as it runs; then there is a
+    plan for their bounds, and no other symbol.
     """
+    symbols = (*symbols, *(e.symbol for e in extents))
     places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
@@ -63,14 +66,14 @@ def emit(
         ]
 
     wrappers = wrappers_of(program, places, "")
-    steps = _steps(program, places, wrappers, prefix)
+    steps = _steps(program, places, wrappers, prefix, extents=extents)
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
-    rest = [_environment(), *own, *(w.text for w in wrappers), *_entry(steps, prefix)]
+    rest = [_environment(), *own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
     return Source(
         prefix=prefix,
-        header=_header(program, places, prefix),
+        header=_header(program, places, prefix, extents),
         main=first + _main(rest),
         units=split,
         blob=places.blob,
@@ -121,21 +124,44 @@ def _steps(
     wrappers: Sequence[Wrapper],
     prefix: str,
     name: str = "sx_steps",
+    extents: Sequence[Extent] = (),
 ) -> list[str]:
     """The function that does everything, in order."""
-    lines = _copies_in(program, places)
+    written = {n: i for i, launch in enumerate(program.launches) for n in launch.writes}
+    lines = _copies_in(program, places) + _found(extents, written, -1, places)
     for i, w in enumerate(wrappers):
         if w.traps:
             lines += [f"status->operation = {i};", f"{w.name}(c, status);"]
             lines.append("if (status->error) return;")
         elif "{" in w.text:
             lines.append(f"{w.name}(c);")
+        lines += _found(extents, written, i, places)
     lines += _copies_out(program, places)
     used = list(declarations("\n".join(lines)))
-    unused = [] if any(w.traps for w in wrappers) else ["(void)status;"]
+    unused = [] if "status" in "\n".join(lines) else ["(void)status;"]
     body = [*used, *unused, *(lines or ["(void)c;"])]
-    head = f"static SX_APART void {name}(const {prefix}_context *c, sx_status *status) {{"
+    more = ", int64_t *extents" if extents else ""
+    head = f"static SX_APART void {name}(const {prefix}_context *c, sx_status *status{more}) {{"
     return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _found(
+    extents: Sequence[Extent], written: Mapping[str, int], launch: int, places: Places
+) -> list[str]:
+    """The sizes that are known after a launch (-1: before the first)."""
+    lines = []
+    for j, e in enumerate(extents):
+        if written.get(e.tensor, -1) == launch:
+            kind = places.program.tensors[e.tensor].dtype.c
+            value = f"((const {kind} *)({places.tensor(e.tensor)}))[{e.element}]"
+            lines += [
+                f"extents[{j}] = (int64_t){value}{' + 1' if e.more else ''};",
+                f"if (extents[{j}] < 1 || extents[{j}] > {e.most}) {{",
+                f"  status->error = 3, status->operation = {max(0, launch)};",
+                "  return;",
+                "}",
+            ]
+    return lines
 
 
 def _copies_in(program: Program, places: Places) -> list[str]:
@@ -163,12 +189,19 @@ def _bytes(program: Program, places: Places, name: str) -> str:
     return places.size(product(tensor.shape or ()) * tensor.dtype.size)
 
 
-def _entry(steps: list[str], prefix: str) -> list[str]:
+def _entry(steps: list[str], prefix: str, extents: Sequence[Extent]) -> list[str]:
+    call = "sx_steps(context, &status);"
+    if extents:
+        call = f"""\
+int64_t extents[{len(extents)}] = {{{", ".join("1" for _ in extents)}}};
+  {prefix}_context inner = *context;
+  inner.dims = extents;
+  sx_steps(&inner, &status, extents);"""
     run = f"""\
 int {prefix}_run({prefix}_context *context) {{
   sx_status status = {{0, -1}};
   const sx_environment old = sx_enter();
-  sx_steps(context, &status);
+  {call}
   sx_leave(old);
   context->operation = status.error ? status.operation : -1;
   return status.error;
@@ -177,7 +210,7 @@ int {prefix}_run({prefix}_context *context) {{
     return ["\n".join(steps) + "\n", run]
 
 
-def _header(program: Program, places: Places, prefix: str) -> str:
+def _header(program: Program, places: Places, prefix: str, extents: Sequence[Extent]) -> str:
     upper = prefix.upper()
     fixed = places.plan is not None
     sizes = [f"#define {upper}_WEIGHTS_BYTES {places.blob.size}"]
@@ -193,14 +226,23 @@ def _header(program: Program, places: Places, prefix: str) -> str:
         if fixed
         else "   memory: as many bytes as planned",
         f"   weights: the {upper}_WEIGHTS_BYTES bytes of the weights",
-        *([f"   dims: {', '.join(map(escaped, places.symbols))}"] if places.symbols else []),
+        *_sizes(program, places, extents),
         *tensors,
-        f"   {prefix}_run returns 0, or where an index was out of bounds 1 (a load), 2 (a store);",
-        "   operation is then the number of the operation that did it.",
+        f"   {prefix}_run returns 0, or the operation fails that operation names: an index is out",
+        "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound (3).",
     ]
     return _HEADER.format(
         p=prefix, P=upper, sizes="\n".join(sizes), notes="\n".join(notes).replace("*/", "* /")
     )
+
+
+def _sizes(program: Program, places: Places, extents: Sequence[Extent]) -> Iterator[str]:
+    """What the header says of symbolic dims."""
+    for e in extents:
+        where = f"outputs[{list(program.outputs).index(e.tensor)}][{e.element}]"
+        yield f"   {escaped(e.symbol)}: {where}{' + 1' if e.more else ''}, at most {e.most}"
+    if places.symbols and not extents:
+        yield f"   dims: {', '.join(map(escaped, places.symbols))}"
 
 
 _HEADER = """\

@@ -74,6 +74,21 @@ class Program(Protocol):
     def launches(self) -> Sequence[Launch]: ...
 
 
+class Extent(Protocol):
+    """A symbolic dim that the program finds as it runs, as passes.extents has it."""
+
+    @property
+    def symbol(self) -> str: ...
+    @property
+    def tensor(self) -> str: ...
+    @property
+    def element(self) -> int: ...
+    @property
+    def more(self) -> int: ...
+    @property
+    def most(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """An offset that the caller fills in: of a tensor, or of a temporary of a launch."""

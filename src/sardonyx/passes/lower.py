@@ -15,9 +15,9 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import symbols
-from sardonyx.errors import Undetermined
+from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, captures
-from sardonyx.infer import infer, kernel_of
+from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
@@ -48,6 +48,8 @@ def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program
             if found:
                 known = replace(graph, declared={**graph.declared, **found})
                 return lower(infer(known), overridable, fused)
+        elif on_host(graph.types, graph, op):
+            raise UnsupportedModel(f"{op} is performed by the host: compiled C does not have it")
         else:
             writes = tuple(filter(None, op.outputs))
             reads = tuple(name or None for name in op.inputs)

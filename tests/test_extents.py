@@ -1,0 +1,117 @@
+"""Exported C of sizes that depend on data: capacity in M, the extent found as it runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from sardonyx.cli import main
+from sardonyx.errors import UnsupportedModel
+from sardonyx.loading import load
+from sardonyx.passes.lower import lower
+
+X = np.array([[0.5, -2, 0, 3], [0, 0, 1, 0]], np.float32)
+ZERO = np.zeros_like(X)
+BOXES = np.array([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 2, 1, 3], [5, 5, 6, 6]]], np.float32)
+SCORES = np.array([[[0.9, 0.8, 0.7, 0.2]]], np.float32)
+SELECTED = """
+  i = NonZero(x)
+  t = Transpose(i)
+  g = GatherND(x, t)
+  y = Mul(g, g)
+  s = ReduceSum<keepdims = 0>(y)
+"""
+BEST = """
+  k = Constant<value = int64[1] {2}>()
+  h = Constant<value = float[1] {0.5}>()
+  l = Constant<value = float[1] {0.3}>()
+  i = NonMaxSuppression(b, c, k, h, l)
+  two = Constant<value = int64[1] {2}>()
+  j = Gather<axis = 1>(i, two)
+  z = Constant<value = int64[1] {-1}>()
+  f = Reshape(j, z)
+  q = Squeeze(b)
+  y = Gather(q, f)
+"""
+COMPUTED = """
+  m = Cast<to = 7>(p)
+  y = Tile(x, m)
+"""
+CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
+    "what is not 0": (
+        "(float[2, 4] x) => (float[n] y, float s)", SELECTED, {"x": X}, []
+    ),
+    "nothing": ("(float[2, 4] x) => (float[n] y, float s)", SELECTED, {"x": ZERO}, []),
+    "the best boxes": (
+        "(float[1, 4, 4] b, float[1, 1, 4] c) => (float[n, 4] y)",
+        BEST,
+        {"b": BOXES, "c": SCORES},
+        [],
+    ),
+    "a computed size with a bound": (
+        "(float[2, 4] x, float[2] p) => (float[n, k] y)",
+        COMPUTED,
+        {"x": X, "p": np.array([2.5, 1.5], np.float32)},
+        ["--max-dim", "m[0]=3", "--max-dim", "m[1]=2"],
+    ),
+}  # fmt: skip
+
+
+def model(sign: str, body: str) -> onnx.ModelProto:
+    text = f'<ir_version: 10, opset_import: ["": 21]> g {sign} {{ {body} }}'
+    return onnx.parser.parse_model(text)
+
+
+def compiled(sign: str, body: str, feeds: dict[str, Any], options: list[str], folder: Path) -> Path:
+    onnx.save(model(sign, body), folder / "net.onnx")
+    np.savez(folder / "net.npz", **feeds)
+    arguments = ["compile", str(folder / "net.onnx"), "--input", str(folder / "net.npz"), *options]
+    assert main([*arguments, "-o", str(folder / "c")]) == 0
+    return folder / "c"
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("name", CASES)
+def test_an_exported_folder_gives_the_bytes_of_the_machine(
+    name: str, compiler: str, tmp_path: Path
+) -> None:
+    folder = compiled(*CASES[name], tmp_path)
+    flags = "-std=c99 -O1 -pedantic -Wall -Wextra -Werror -fsanitize=address,undefined"
+    more = f"{flags} -fno-sanitize-recover=all -ffp-contract=off -fno-strict-aliasing"
+    command = ["make", "-C", str(folder), "test", f"CC={compiler}", f"CFLAGS={more}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_size_beyond_its_bound_is_a_reported_error(tmp_path: Path) -> None:
+    sign, body, feeds, options = CASES["a computed size with a bound"]
+    folder = compiled(sign, body, feeds, options, tmp_path)
+    text = (folder / "model.c").read_text()
+    assert "extents[0] > 3" in text
+    (folder / "model.c").write_text(text.replace("extents[0] > 3", "extents[0] > 1"))
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "error 3" in done.stdout + done.stderr
+
+
+def test_a_size_without_a_bound_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sign, body, feeds, _ = CASES["a computed size with a bound"]
+    onnx.save(model(sign, body), tmp_path / "net.onnx")
+    np.savez(tmp_path / "net.npz", **feeds)
+    arguments = ["compile", str(tmp_path / "net.onnx"), "--input", str(tmp_path / "net.npz")]
+    assert main([*arguments, "-o", str(tmp_path / "c")]) == 2
+    assert "--max-dim m[0]=N" in capsys.readouterr().err
+
+
+def test_what_the_host_performs_is_refused_by_name() -> None:
+    graph = load(model("(string[2] x) => (string[2] y)", "y = StringConcat(x, x)"))
+    with pytest.raises(UnsupportedModel, match=r"StringConcat.*host"):
+        lower(graph)
