@@ -20,7 +20,8 @@ from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, DType, TensorType
 
 FAR = 1 << 62  # Slice: to the end
-PLAIN = tuple(d for d in t.DTYPES if d.bits == 16 or not d.is_storage)
+NUMBERS = tuple(d for d in t.DTYPES if d.kind != "c")
+PLAIN = tuple(d for d in NUMBERS if d.bits == 16 or not d.is_storage)
 
 
 @dataclass(slots=True)
@@ -257,10 +258,10 @@ def casts(net: Net) -> None:
 
 def small_casts(net: Net) -> None:
     """The types of at most 8 bits that C does not have: all their values, all ways to round."""
-    small = [d for d in t.DTYPES if d not in PLAIN]
-    for source in t.DTYPES:
+    small = [d for d in NUMBERS if d not in PLAIN]
+    for source in NUMBERS:
         x = net.feed(f"{source}_small", _few(source))
-        targets = t.DTYPES if source in small else small
+        targets = NUMBERS if source in small else small
         net.give(*(net.op("Cast", x, to=to.onnx) for to in targets if to is not source))
         net.give(
             *(
@@ -276,9 +277,7 @@ def small_casts(net: Net) -> None:
 def small_moves(net: Net) -> None:
     """What keeps the bits of the types of at most 8 bits, and what quantises to them."""
     y = net.feed("quantised", edges(t.float32))
-    for dtype in t.DTYPES:
-        if dtype in PLAIN:
-            continue
+    for dtype in NUMBERS[len(PLAIN) :]:
         x = net.feed(f"{dtype}_moved", edges(dtype).reshape(2, -1))
         if dtype is not t.float8e8m0:
             scale, zero = np.float32(0.37), edges(dtype)[1]
@@ -286,9 +285,29 @@ def small_moves(net: Net) -> None:
         if dtype.bits == 6:
             continue  # onnx has them in few operators
         net.give(net.op("Transpose", x), net.op("Pad", x, ints(1, 0, 0, 2)))
-        net.give(*(net.op("BitCast", x, to=to.onnx) for to in t.DTYPES if to.bits == dtype.bits))
+        net.give(*(net.op("BitCast", x, to=to.onnx) for to in NUMBERS if to.bits == dtype.bits))
         if dtype in t.SMALL[:4]:
             net.give(net.op("IsNaN", x), net.op("IsInf", x))
+
+
+def complex_moves(net: Net) -> None:
+    """Complex numbers are moved, never computed with."""
+    for dtype, part in ((t.complex64, t.float32), (t.complex128, t.float64)):
+        value = seeded.bit_patterns(f"{dtype}", part, 4, 12).view(dtype.numpy)
+        x, i = net.feed(f"{dtype}_x", value), net.feed(f"{dtype}_i", ints(0, -1, 3))
+        pairs, flag = ints(0, 1, 3, 2).reshape(2, 2), np.arange(24).reshape(4, 6) % 2 == 0
+        net.give(*(net.op(name, x) for name in ("Identity", "Transpose", "Flatten", "Trilu")))
+        net.give(net.op("Pad", x, ints(1, 1, 0, 2)), net.op("Gather", x, i, axis=0))
+        net.give(net.op("Pad", x, ints(1, 1, 0, 2), value[2, 3]), net.op("GatherND", x, pairs))
+        net.give(net.op("Concat", x, value[:2], axis=0), net.op("Where", flag, x, value[::-1]))
+        net.give(net.op("Slice", x, ints(3), ints(-FAR), ints(0), ints(-2)), net.op("Shape", x))
+        net.give(
+            net.op("ScatterND", x, pairs, value[0, :2]),
+            net.op("OneHot", i, np.int64(5), value[1, :2]),
+        )
+        net.give(
+            net.op("ReverseSequence", x, ints(4, 1, 2, 3, 4, 2)), net.op("Tile", x, ints(2, 1))
+        )
 
 
 def _few(dtype: DType) -> Array:
@@ -327,6 +346,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "moves": moves,
     "small_casts": small_casts,
     "small_moves": small_moves,
+    "complex_moves": complex_moves,
 }
 
 

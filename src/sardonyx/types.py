@@ -139,6 +139,9 @@ float4e2m1 = _small("float4e2m1", 23, 4, ml.float4_e2m1fn, 1, 1, 0x7, 0x7, 0x8, 
 float6e2m3 = _small("float6e2m3", 27, 6, ml.float6_e2m3fn, 3, 1, 0x1F, 0x1F, 0x20, 0x20)
 float6e3m2 = _small("float6e3m2", 28, 6, ml.float6_e3m2fn, 2, 3, 0x1F, 0x1F, 0x20, 0x20)
 float8e8m0 = _small("float8e8m0", 24, 8, ml.float8_e8m0fnu)  # 2 ** (code - 127); 255: NaN
+# Complex numbers only move.
+complex64 = _row("complex64", 14, "c", 64, "sx_complex64", "complex64", np.complex64)
+complex128 = _row("complex128", 15, "c", 128, "sx_complex128", "complex128", np.complex128)
 
 SMALL = (
     float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float4e2m1, float6e2m3, float6e3m2,
@@ -146,6 +149,7 @@ SMALL = (
 DTYPES: tuple[DType, ...] = (
     float32, float64, float16, bfloat16, int8, int16, int32, int64,
     uint8, uint16, uint32, uint64, bool_, uint4, int4, uint2, int2, *SMALL, float8e8m0,
+    complex64, complex128,
 )  # fmt: skip
 # Those that most operators take; the others only move, and are cast.
 INTEGERS = tuple(d for d in DTYPES if d.is_integer and not d.is_storage)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, Poly
-from sardonyx.errors import InternalError
+from sardonyx.errors import InternalError, UnsupportedModel
 from sardonyx.kernel import arith
 from sardonyx.kernel.alu import ALU
 from sardonyx.types import Array, DType
@@ -310,7 +310,7 @@ def const(value: Number, dtype: DType) -> Const:
             raise InternalError(f"the constant {value} does not fit {dtype}")
     elif dtype.kind == "b":
         value = bool(value)
-    else:
+    elif dtype.kind == "f":
         with np.errstate(over="ignore"):
             value = float(arith.cast(np.asarray(value, np.float64), t.float64, dtype))
     return Const(value, dtype)
@@ -335,6 +335,7 @@ def cast(e: Expr, dtype: DType, saturate: bool = True, toward: str = "up") -> Ex
     """e converted to dtype, rounding once; no node where nothing changes."""
     if e.dtype is dtype:
         return e
+    _refuse_complex(e.dtype, dtype)
     holds = dtype.is_float and not dtype.is_storage and dtype.bits >= e.dtype.bits
     if isinstance(e, Const) and e.dtype.is_float and holds:
         return Const(e.value, dtype)
@@ -343,7 +344,13 @@ def cast(e: Expr, dtype: DType, saturate: bool = True, toward: str = "up") -> Ex
 
 def reinterpret(e: Expr, dtype: DType) -> Expr:
     """The bits of e as an element of another type of its width."""
+    _refuse_complex(e.dtype, dtype)
     return e if e.dtype is dtype else Alu("bits", (e,), dtype)
+
+
+def _refuse_complex(*dtypes: DType) -> None:
+    if any(d.kind == "c" for d in dtypes):
+        raise UnsupportedModel("complex numbers are moved, but not computed with")
 
 
 def alu(op: str, *operands: Operand) -> Expr:
@@ -353,6 +360,7 @@ def alu(op: str, *operands: Operand) -> Expr:
     compute = t.by_name(typed.compute)
     args = tuple(widen(lift(x, compute)) for x in operands)
     dtypes = {a.dtype for a in args}
+    _refuse_complex(*dtypes)
     if len(args) != arity or len(dtypes) != 1 or args[0].dtype.kind not in kinds:
         raise InternalError(f"{op} does not take ({', '.join(a.dtype.name for a in args)})")
     dtype = args[0].dtype

@@ -52,7 +52,7 @@ def _alu_result(e: Alu) -> bool:
 def _fits(e: Const) -> bool:
     if e.dtype.is_integer:
         return e.dtype.min <= e.value <= e.dtype.max
-    return e.dtype.is_float or isinstance(e.value, bool)
+    return e.dtype.kind in "fc" or isinstance(e.value, bool)
 
 
 NODE_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (

@@ -231,17 +231,22 @@ SX_FN uint8_t sx_quiet(int x, int most, int infinity, int nan) {
   return (uint8_t)((x & most) > infinity ? nan : x);
 }
 
-/* Powers of two: 2^-127 is subnormal in float32. `least` is the first fraction that is rounded up. */
+/* Powers of two: 2^-127 is subnormal in float32, whose comparisons flush it on some 32-bit Arm: integers.
+   `least` is the first fraction that is rounded up. */
 SX_FN float sx_f32_of_float8e8m0(int x) {
   return x == 255 ? sx_nan_f32() : sx_float_i32(x ? x << 23 : 0x400000);
 }
 
 SX_FN uint8_t sx_float8e8m0_of_f32(float x, int saturate, int32_t least) {
   const int32_t u = sx_bits_f32(x), m = u & 0x7fffff, e = u >> 23;
-  if (x != x || (!saturate && !(x >= 0x1p-127f && x <= 0x1p127f))) return 255;
-  if (x <= 0x1p-127f) return 0;
-  return x >= 0x1p127f ? 254 : (uint8_t)(e + ((e ? m : m << 1 & 0x7fffff) >= least));
+  if ((u & INT32_MAX) > 0x7f800000 || (!saturate && (u < 0x400000 || u > 0x7f000000))) return 255;
+  if (u <= 0x400000) return 0;
+  return u >= 0x7f000000 ? 254 : (uint8_t)(e + ((e ? m : m << 1 & 0x7fffff) >= least));
 }
+
+typedef struct { float re, im; } sx_complex64;
+
+typedef struct { double re, im; } sx_complex128;
 
 /* An integer as a float32 rounded to odd: bits that do not fit are gathered in the last one. */
 SX_FN float sx_odd_u64(uint64_t x) {

@@ -35,7 +35,7 @@ from sardonyx.kernel.place import Block, place
 from sardonyx.kernel.prelude import prelude as prelude
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.spelling import SPELLING as SPELLING
-from sardonyx.kernel.spelling import c_type, literal
+from sardonyx.kernel.spelling import c_type, literal, parts
 from sardonyx.kernel.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
 
 NAME = "@"  # stands for the function's name in its text
@@ -147,7 +147,8 @@ def indented(lines: Sequence[str]) -> list[str]:
 def table(b: Buffer, name: str) -> str:
     """A constant buffer as a static array."""
     data = np.asarray(b.data).reshape(-1)
-    values = ", ".join(literal(v, b.dtype) for v in data.tolist())
+    write = parts if b.dtype.kind == "c" else literal
+    values = ", ".join(write(v, b.dtype) for v in data.tolist())
     return f"static const {b.dtype.c} {name}[{max(1, data.size)}] = {{{values or '0'}}};"
 
 

@@ -215,6 +215,12 @@ def small_float(dtype: DType) -> str:
 #define sx_canon_{name}(x) sx_quiet(x, {row.sign - 1:#04x}, {infinity:#04x}, {row.nan:#04x})"""
 
 
+def parts(value: complex, dtype: DType) -> str:
+    """A complex constant in braces."""
+    half = t.float32 if dtype is t.complex64 else t.float64
+    return "{" + ", ".join(literal(x, half) for x in (value.real, value.imag)) + "}"
+
+
 def literal(value: float | int | bool, dtype: DType) -> str:
     """A constant of dtype, exactly; negative ones stand in parentheses."""
     if dtype is t.bool_:
@@ -224,6 +230,8 @@ def literal(value: float | int | bool, dtype: DType) -> str:
         return f"{code:#0{2 + 2 * dtype.size}x}"
     if dtype.is_integer:
         return _integer(int(value), dtype)
+    if dtype.kind == "c":
+        return f"({dtype.c}){parts(value, dtype)}"
     return _float(float(value), dtype)
 
 

@@ -165,6 +165,8 @@ class Expression:
                 y = self.names.trap(1)
                 if e.dtype.kind == "u" and e.dtype.bits >= 32:
                     y = f"({c_type(e.dtype)}){y}"
+                elif e.dtype.kind == "c":
+                    y = f"({y}, {literal(0, e.dtype)})"
         if isinstance(a, Const) and e.dtype is t.int64:
             x = f"(int64_t){x}"
         if not first and not second:
