@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 
+from sardonyx.cli.operators import rows
 from sardonyx.ops.registry import INTERNAL, find, hosts, operators, refusal, sized_operators
 
 Key = tuple[str, str, int]
@@ -29,6 +30,15 @@ def test_each_version_has_a_form_a_body_or_a_reason() -> None:
     rest = {key(s) for s in SCHEMAS} - BODIES - ours()
     missing = [k for k in rest if refusal(*k) is None and k[0] not in LATER]
     assert sorted(missing) == []
+
+
+def test_the_table_of_operators_has_every_version_once() -> None:
+    table = rows()
+    keys = [(r.domain, r.name, r.since) for r in table]
+    assert keys == sorted(set(keys))
+    assert set(keys) >= {key(s) for s in SCHEMAS}
+    none = [(r.domain, r.name, r.since) for r in table if r.form == "none"]
+    assert [k for k in none if refusal(*k) is None and k[0] not in LATER] == []
 
 
 def test_what_is_refused_is_not_there() -> None:
