@@ -209,7 +209,7 @@ def test_operators_prints_a_table(capsys: Shell) -> None:
     assert re.search(r"ai\.onnx +Relu ", shown)
     assert "6, 13, 14" in shown
     assert main(["operators", "nonzero"]) == 0
-    assert re.search("9, 13 +two kernels +yes +exact", capsys.readouterr().out)
+    assert re.search("9, 13 .*two kernels", capsys.readouterr().out)
     assert main(["operators", "nonsense"]) == 1
 
 
