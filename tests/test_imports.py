@@ -47,6 +47,7 @@ TABLE = {
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
     "backend": ABOVE,
+    "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} checker legalize ort extract passes emit build compiler feeds native ops",

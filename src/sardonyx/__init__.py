@@ -132,7 +132,7 @@ def __getattr__(name: str) -> object:
         value = version("sardonyx")
     elif name in _MODULE:
         value = getattr(import_module(f"sardonyx.{_MODULE[name]}"), name)
-    elif name in ("backend", "ort"):
+    elif name in ("backend", "custom", "ort"):
         value = import_module(f"sardonyx.{name}")
     elif name == "capi":
         value = import_module("sardonyx.ort.capi")

@@ -25,6 +25,8 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.ir import Kernel
 
 Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
+Form: TypeAlias = Literal["kernel", "two kernels", "control flow", "host"]
+CONTROL = ("If", "Loop", "Scan")
 Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
@@ -187,12 +189,37 @@ def hosts() -> tuple[Host, ...]:
     return tuple(_HOSTS[key] for key in sorted(_HOSTS))
 
 
+def remove(domain: str, name: str) -> bool:
+    """Takes all versions of an operator off; whether there was one. For operators of users."""
+    gone = [
+        (table, key) for table in (_REGISTRY, _HOSTS) for key in table if key[:2] == (domain, name)
+    ]
+    for table, key in gone:
+        del table[key]
+    return bool(gone)
+
+
 def newest(domain: str, name: str, version: int) -> Operator | Host | None:
     """The definition or host function of an operator's newest version up to `version`."""
     _load_families()
     table: dict[tuple[str, str, int], Operator | Host] = {**_REGISTRY, **_HOSTS}
     found = [key for key in table if key[:2] == (domain, name) and key[2] <= version]
     return table[max(found)] if found else None
+
+
+def form_of(domain: str, name: str, since: int) -> Form | None:
+    """How an operator version is defined; None if it is not.
+
+    kernel: in the kernel IR; two kernels: one counts, one fills; control flow: on the host, and in
+    C where sizes are known; host: a host function."""
+    key = domain, name, since
+    if find(*key):
+        return "kernel"
+    if sized_by(*key):
+        return "two kernels"
+    if find_host(*key):
+        return "control flow" if name in CONTROL and not domain else "host"
+    return None
 
 
 def operators() -> tuple[Operator, ...]:
@@ -242,7 +269,7 @@ def perform(op: Host, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> t
 def _keyword_arguments(op: Operator | Host, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes and the float defaults, checked against the definition."""
     unknown = sorted(set(attributes) - _keywords(op.define))
-    if unknown:
+    if unknown and not _takes_any(op.define):
         raise InvalidModel(f"{op} has no attribute {', '.join(unknown)}")
     missing = sorted(_required(op.define) - set(attributes))
     if missing:
@@ -282,6 +309,12 @@ def _float_defaults(define: Definition) -> dict[str, float]:
 def _required(define: Definition) -> frozenset[str]:
     keywords = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
     return frozenset(p.name for p in keywords if p.default is Parameter.empty)
+
+
+@cache
+def _takes_any(define: Definition) -> bool:
+    """Whether a host function takes attributes of any name."""
+    return any(p.kind is p.VAR_KEYWORD for p in signature(define).parameters.values())
 
 
 @cache

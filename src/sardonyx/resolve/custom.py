@@ -51,6 +51,8 @@ def registered(
         {} if node is None else {a.name: KINDS[a.type] for a in node.attribute if a.type in KINDS}
     )
     attributes = [_attribute(op.define, p, stated) for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        attributes += [OpSchema.Attribute(n, kind, required=False) for n, kind in stated.items()]
     outputs = Formal("y", "T", param_option=Option.Variadic, is_homogeneous=False, min_arity=1)
     return OpSchema(
         name,
