@@ -120,11 +120,12 @@ def qlinear_conv(
 
 
 def centred(k: Builder, x: Tensor, zero_point: Tensor | None, axis: int) -> Tensor:
-    """x less its zero point, as int32."""
+    """x less its zero point, as int32; floats of 8 bits as float32."""
+    wide = t.float32 if x.dtype.is_float else t.int32
     if zero_point is None:
-        return k.compute(x.shape, lambda *i: x[i], t.int32)
+        return k.compute(x.shape, lambda *i: x[i], wide)
     zero = at_axis(zero_point, axis)
-    return k.compute(x.shape, lambda *i: cast(x[i], t.int32) - cast(zero(i), t.int32), t.int32)
+    return k.compute(x.shape, lambda *i: cast(x[i], wide) - cast(zero(i), wide), wide)
 
 
 def requantized(

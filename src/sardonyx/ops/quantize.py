@@ -49,12 +49,16 @@ def quantize_linear(
     """saturate(round(x / y_scale) + y_zero_point), rounding to nearest even; a NaN gives the 0 of
     an integer type. To a float type: x / y_scale + y_zero_point, rounded once.
 
-    The quotient is one division in float32, rounded to `precision` where that is a 16-bit float.
+    The quotient is one division in float32, rounded to `precision` where that is a 16-bit float;
+    from version 23 on the type of y_scale stands in for `precision`.
     """
-    dtype = need_dtype(output_dtype) if output_dtype else t.uint8
-    if y_zero_point is not None:
-        dtype = y_zero_point.dtype
+    zero_type = t.uint8 if y_zero_point is None else y_zero_point.dtype
+    dtype = need_dtype(output_dtype) if output_dtype else zero_type
+    if y_zero_point is not None and dtype is not zero_type:
+        raise InvalidModel(f"output_dtype is {dtype}, the zero point has the type {zero_type}")
     narrow = need_dtype(precision) if precision else t.float32
+    if k.since >= 23 and not precision and y_scale.dtype in (t.float16, t.bfloat16):
+        narrow = y_scale.dtype
     scale = _parameter(x, y_scale, axis, block_size)
     zero = None if y_zero_point is None else _parameter(x, y_zero_point, axis, block_size)
 
