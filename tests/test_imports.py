@@ -36,6 +36,7 @@ TABLE = {
     "stages": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
+    "trace": f"{IR} graph infer plan stages monitor machine numpy",
     "emit": f"{IR} graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",
@@ -47,10 +48,9 @@ TABLE = {
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
     "backend": ABOVE,
-    "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} checker legalize ort extract passes emit build compiler feeds native ops",
+    "cli": f"{ABOVE} checker monitor trace legalize ort extract passes emit build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -116,6 +116,10 @@ class Machine:
             return None
         return self._record(self._execution, self._stage, {})
 
+    def records(self) -> tuple[StepRecord, ...]:
+        """All steps of a run of known sizes, taken or not; RunError before start(feeds)."""
+        return self._running().records()
+
     def step(self) -> StepRecord | None:
         """Takes the next step; None if no operation can run any more and the outputs are complete.
 

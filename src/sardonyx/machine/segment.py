@@ -130,9 +130,12 @@ class Segment:
         ready, state = self._running()
         if state.counter == len(ready.operations):
             return None
-        step = ready.timeline.steps[state.counter]
-        touched = [tuple(_access(n, ready.table[n]) for n in s) for s in (step.reads, step.writes)]
-        return StepRecord(state.counter, ready.operations[state.counter], *touched)
+        return _record(ready, state.counter)
+
+    def records(self) -> tuple[StepRecord, ...]:
+        """All steps of the run, taken or not."""
+        ready, _ = self._running()
+        return tuple(_record(ready, k) for k in range(len(ready.operations)))
 
     def step(self) -> StepRecord | None:
         """Takes the next step; None if no operation can run any more and the outputs are complete.
@@ -261,6 +264,12 @@ def _concrete(graph: Graph) -> bool:
 def _entry(tensor: TensorType, offset: int, life: tuple[int, int]) -> Entry:
     shape = tuple(d for d in tensor.shape or () if isinstance(d, int))
     return Entry(offset, tensor.dtype, shape, *life)
+
+
+def _record(ready: Prepared, number: int) -> StepRecord:
+    step = ready.timeline.steps[number]
+    touched = [tuple(_access(n, ready.table[n]) for n in s) for s in (step.reads, step.writes)]
+    return StepRecord(number, ready.operations[number], *touched)
 
 
 def _access(name: str, entry: Entry) -> Access:

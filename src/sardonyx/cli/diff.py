@@ -1,0 +1,39 @@
+"""sardonyx diff: the first step in which two traces differ."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from sardonyx.trace import Store, differences, distance, first_write
+from sardonyx.trace import read as read_trace
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("a", type=Path, metavar="A", help="a trace")
+    parser.add_argument("b", type=Path, metavar="B", help="another one")
+    parser.add_argument(
+        "--values",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="the tensors of both by their digests, or of A and then of B: shows by how many ulp",
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints how the traces differ; 1 if they do."""
+    a, b = (read_trace(path.read_bytes()) for path in (args.a, args.b))
+    found = list(differences(a, b))
+    for difference in found:
+        print(difference.what)
+    pair = first_write(a, b)
+    if pair is not None and args.values:
+        finds = (Store(args.values[0]).find, Store(args.values[-1]).find)
+        text = distance(pair, finds)
+        print(f"'{pair[0].name}': {text or 'its values were not kept'}")
+    if not found:
+        print(f"equal: {len(a.steps)} steps")
+    return 1 if found else 0

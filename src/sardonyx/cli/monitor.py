@@ -1,0 +1,41 @@
+"""sardonyx monitor: a run watched for what the profile leaves to be seen at run time."""
+
+from __future__ import annotations
+
+import argparse
+
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments
+from sardonyx.cli.feeds import completed, read
+from sardonyx.errors import RunError
+from sardonyx.loading import open_model
+from sardonyx.machine import Machine
+from sardonyx.monitor import KINDS, Monitor, policy_of
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+    feed_arguments(parser)
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="[NODE:]KIND=MODE",
+        help=f"ignore, record or stop; kinds: {', '.join(KINDS)} (default: record)",
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints each flag that an operation raised; 1 if one did."""
+    graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    feeds = completed(graph, read(graph, args.input), args.seed)
+    monitor = Monitor(policy_of(args.policy))
+    try:
+        Machine(graph, monitor=monitor).run(feeds)
+    except RunError as error:
+        print(error)
+    for finding in monitor.findings:
+        print(finding)
+    if not monitor.findings:
+        print("no operation raised a flag")
+    return 1 if monitor.findings else 0

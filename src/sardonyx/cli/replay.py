@@ -1,0 +1,82 @@
+"""sardonyx replay: whether a trace is whole, keeps the memory discipline, and can be repeated."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from sardonyx.cli.common import dims_of
+from sardonyx.errors import FeedError
+from sardonyx.loading import open_model
+from sardonyx.trace import (
+    InvalidTrace,
+    Store,
+    Trace,
+    check,
+    disclosed,
+    machine_of,
+    matches,
+    replay,
+)
+from sardonyx.trace import read as read_trace
+from sardonyx.trace.read import Disclosed, initial_of
+from sardonyx.trace.replay import Find
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    parser.add_argument("trace", type=Path, metavar="TRACE", help="a trace, or a step shown of one")
+    parser.add_argument("--model", metavar="MODEL", help="execute the steps again")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
+    parser.add_argument("--values", type=Path, metavar="DIR", help="the tensors, by their digests")
+    parser.add_argument("--step", type=int, metavar="STEP", help="execute only this step again")
+    parser.add_argument("--expect", metavar="HEX", help="the root, or the last chain, it must have")
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints what is wrong; 1 if anything is."""
+    data = args.trace.read_bytes()
+    try:
+        if data.startswith(b'{"disclosed"'):
+            return _shown(args, disclosed(data, args.expect))
+        return _whole(args, read_trace(data, args.expect))
+    except InvalidTrace as error:
+        print(f"{args.trace}: {error}")
+        return 1
+
+
+def _whole(args: argparse.Namespace, trace: Trace) -> int:
+    print(f"whole: {len(trace.steps)} steps, {trace.footer['end']}, root {trace.footer['root']}")
+    wrong = check(trace)
+    print("memory: every read sees the last write" if not wrong else "\n".join(wrong))
+    if args.model is None:
+        return 1 if wrong else 0
+    if args.step is not None and not 0 <= args.step < len(trace.steps):
+        raise FeedError(f"--step {args.step}: the trace has {len(trace.steps)} steps")
+    find: Find = Store(args.values).find if args.values is not None else lambda digest: None
+    graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    machine = machine_of(graph, trace.header, trace.initial, find)
+    other = matches(machine, trace)
+    print("\n".join(other) or "model: the graph, the weights and the plan are those of the trace")
+    steps = trace.steps if args.step is None else (trace.steps[args.step],)
+    outcomes = Counter[str]()
+    for done in replay(machine, steps, trace.header["numerics"]["fused"], find):
+        outcomes[done.outcome] += 1
+        if done.why:
+            print(f"{done.step}: {done.why}")
+    print("replayed: " + ", ".join(f"{n} {what}" for what, n in sorted(outcomes.items())))
+    if outcomes["unknown"] and args.values is None:
+        print("with --values DIR, which `sardonyx trace` fills, all steps can be executed again")
+    return 1 if wrong or other or outcomes["differs"] else 0
+
+
+def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
+    print(f"{shown.step} leads to the root {shown.root}")
+    if args.model is None:
+        return 0
+    graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    machine = machine_of(graph, shown.header, initial_of(shown.header), shown.values.get)
+    (done,) = replay(machine, (shown.step,), shown.header["numerics"]["fused"], shown.values.get)
+    print(f"replayed: {done.outcome}{done.why and ', ' + done.why}")
+    return 0 if done.outcome == "equal" else 1

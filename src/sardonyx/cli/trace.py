@@ -1,0 +1,75 @@
+"""sardonyx trace: a run as a file that can be checked, or one step of such a file to be shown."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from pathlib import Path
+
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, size_text
+from sardonyx.cli.feeds import completed, read
+from sardonyx.errors import FeedError, RunError
+from sardonyx.loading import open_model
+from sardonyx.trace import Store, Subject, disclose, trace
+from sardonyx.trace import read as read_trace
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+    feed_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--values",
+        type=Path,
+        metavar="DIR",
+        help="a folder that holds the tensors by their digests: kept there, or (--disclose) shown",
+    )
+    parser.add_argument(
+        "--disclose",
+        type=int,
+        metavar="STEP",
+        help="MODEL is a trace: write this step of it, to be checked without the others",
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Writes the trace of one run, or one step of a trace."""
+    if args.disclose is not None:
+        return _disclose(args)
+    opened = open_model(args.model, dims=dims_of(args.dim))
+    feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
+    digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
+    keep = None if args.values is None else Store(args.values).keep
+    lines = trace(opened.graph, feeds, Subject(Path(args.model).name, digest), keep)
+    trapped = None
+    with args.output.open("w", encoding="ascii", newline="\n") as file:
+        try:
+            for line in lines:
+                file.write(line)
+        except RunError as error:
+            trapped = error
+    whole = read_trace(args.output.read_bytes())
+    print(f"{args.output}  {size_text(args.output.stat().st_size)}  {len(whole.steps)} steps")
+    print(f"root: {whole.footer['root']}")
+    for step in whole.steps:
+        raised = [kind for kind, flag in step.flags.items() if flag]
+        if raised:
+            print(f"{step}: {', '.join(raised)}")
+    if trapped is not None:
+        raise trapped
+    return 0
+
+
+def _disclose(args: argparse.Namespace) -> int:
+    data = Path(args.model).read_bytes()
+    whole = read_trace(data)
+    if not 0 <= args.disclose < len(whole.steps):
+        raise FeedError(f"--disclose {args.disclose}: the trace has {len(whole.steps)} steps")
+    step, shown = whole.steps[args.disclose], {}
+    if args.values is not None:
+        found = {x.before: Store(args.values).find(x.before) for x in step.reads}
+        shown = {digest: value for digest, value in found.items() if value is not None}
+    args.output.write_text(disclose(data, args.disclose, shown), encoding="ascii")
+    print(f"{args.output}  {step}, with {len(shown)} values; root: {whole.footer['root']}")
+    return 0

@@ -1,0 +1,119 @@
+"""The memory discipline of a run, checked from its trace alone (docs/machine.md, section 8).
+
+    check(trace)   what is wrong, in words; [] for a run that kept the rules
+
+- single assignment: no tensor is written that has a value;
+- a read sees the last write: same place, type and elements;
+- no live tensor is clobbered: a write touches no bytes of another tensor that is still needed,
+  unless both hold equal bytes (views), or the other is read by this very step for the last time
+  and lies at the same place (in-place execution);
+- every place is within M; the initial tensors lie apart;
+- the outputs are what was written last.
+
+What kernels keep in M during one step only does not show in a trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from sardonyx.trace.read import Record, Touched, Trace
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What a reader of the trace knows of M: the tensors that have a value, and when they are read
+    for the last time."""
+
+    size: int
+    last: dict[str, int]
+    held: dict[str, Touched] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+
+    def place(self, who: str, x: Touched) -> None:
+        """Whether the place is one."""
+        count = x.dtype.size
+        for d in x.shape:
+            count *= d
+        if not 0 <= x.offset <= x.offset + x.size <= self.size or count != x.size:
+            self.found.append(f"{who}: the place of '{x.name}' is not within M, or not its size")
+
+    def read(self, who: str, x: Touched) -> None:
+        known = self.held.get(x.name)
+        if known is None:
+            self.found.append(f"{who}: '{x.name}' is read and has no value")
+        elif (x.offset, x.dtype, x.shape) != (known.offset, known.dtype, known.shape):
+            self.found.append(f"{who}: '{x.name}' is read where it was not written")
+        elif x.before != known.after:
+            self.found.append(f"{who}: the read of '{x.name}' does not see the last write")
+
+    def write(self, who: str, number: int, x: Touched) -> None:
+        if x.name in self.held:
+            self.found.append(f"{who}: '{x.name}' is assigned again")
+        for other in self.held.values():
+            if not _overlap(x, other) or self.last.get(other.name, -1) < number:
+                continue
+            same = (x.offset, x.size) == (other.offset, other.size)
+            if same and x.before != other.after:
+                self.found.append(f"{who}: '{other.name}' was not there before '{x.name}'")
+            view = same and x.after == other.after
+            if not view and not (same and self.last[other.name] == number):
+                self.found.append(f"{who}: the write of '{x.name}' clobbers '{other.name}'")
+
+
+def check(trace: Trace) -> list[str]:
+    """Every rule that the run broke, with the step."""
+    memory = _Memory(trace.header["memory"], _last_reads(trace))
+    for x in trace.initial:
+        memory.place("the header", x)
+        memory.held[x.name] = _written(x)
+    memory.found += _together(trace.initial, "the header")
+    for step in trace.steps:
+        _step(memory, step)
+    for x in trace.footer["outputs"]:
+        known = memory.held.get(x["name"])
+        if known is None or known.after != x["sha256"]:
+            memory.found.append(f"the footer: '{x['name']}' is not what was written last")
+    return memory.found
+
+
+def _step(memory: _Memory, step: Record) -> None:
+    who = str(step)
+    trapped = bool(step.flags["index"])
+    for x in (*step.reads, *step.writes):
+        memory.place(who, x)
+    for x in step.reads:
+        memory.read(who, x)
+    if trapped:
+        return
+    for x in step.writes:
+        memory.write(who, step.number, x)
+    memory.found += _together(step.writes, who)
+    memory.held.update({x.name: x for x in step.writes})
+
+
+def _written(x: Touched) -> Touched:
+    """An initial tensor as if it had been written."""
+    return Touched(x.name, x.dtype, x.shape, x.offset, x.size, x.before, x.before)
+
+
+def _last_reads(trace: Trace) -> dict[str, int]:
+    """tensor -> the step that reads it last; outputs are read at the end."""
+    last = {x.name: step.number for step in trace.steps for x in step.reads}
+    return last | dict.fromkeys(trace.header["outputs"], len(trace.steps))
+
+
+def _together(written: tuple[Touched, ...], who: str) -> list[str]:
+    """What overlaps among tensors that are written at once, other than equal views."""
+    found = []
+    order = sorted((x for x in written if x.size), key=lambda x: (x.offset, x.size))
+    for a, b in pairwise(order):
+        equal = (a.offset, a.size, a.after) == (b.offset, b.size, b.after) and a.after
+        if _overlap(a, b) and not equal:
+            found.append(f"{who}: '{a.name}' and '{b.name}' overlap")
+    return found
+
+
+def _overlap(a: Touched, b: Touched) -> bool:
+    return a.offset < b.offset + b.size and b.offset < a.offset + a.size and a.size * b.size > 0
