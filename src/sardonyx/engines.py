@@ -76,17 +76,20 @@ class StagedEngine:
     def __init__(self, graph: Graph, make: Callable[[Graph], Engine]) -> None:
         self.graph = graph
         self._runner = Runner(make)
+        self._ran = False
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
-        return self._runner.run(self.graph, checked(self.graph, feeds))
+        found = self._runner.run(self.graph, checked(self.graph, feeds))
+        self._ran = True
+        return found
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
         sizes = [engine.memory() for engine in self._runner.all_made()]
-        if not sizes:
+        if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return max(n for n, _ in sizes), max(bound for _, bound in sizes)
+        return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
 
 
 def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = None) -> Engine:

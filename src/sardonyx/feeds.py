@@ -28,25 +28,24 @@ def checked(graph: Graph, feeds: Mapping[str, Value]) -> dict[str, Value]:
         if name not in allowed:
             raise FeedError(f"'{name}' is not an input; the inputs are {', '.join(allowed)}")
     for name in graph.inputs:
-        if name not in graph.types and name not in graph.containers:
+        if graph.kind(name) is None:
             raise UnsupportedModel(f"the input '{name}' has a type that Sardonyx does not have")
         if name not in feeds:
             raise FeedError(f"the input '{name}' is not fed")
-    kinds = {**graph.containers, **graph.types}
-    return {name: _fitting(name, feed, kinds[name]) for name, feed in feeds.items()}
+    return {name: fitting(name, feed, graph.kind(name)) for name, feed in feeds.items()}
 
 
-def _fitting(name: str, value: Value, wanted: ValueType | None) -> Value:
-    """A feed as a value of the type wanted."""
+def fitting(name: str, value: Value, wanted: ValueType | None) -> Value:
+    """A feed as a value of the type wanted; FeedError where it is none."""
     match wanted:
         case TensorType():
             return _tensor(name, np.asarray(value), wanted)
         case SequenceType():
             if not isinstance(value, list | tuple):
                 raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a list")
-            return [_fitting(f"{name}[{i}]", v, wanted.element) for i, v in enumerate(value)]
+            return [fitting(f"{name}[{i}]", v, wanted.element) for i, v in enumerate(value)]
         case OptionalType():
-            return None if value is None else _fitting(name, value, wanted.element)
+            return None if value is None else fitting(name, value, wanted.element)
         case MapType():
             if not isinstance(value, dict):
                 raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a dict")

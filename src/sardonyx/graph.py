@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.dims import symbols
-from sardonyx.types import Array, Container, TensorType
+from sardonyx.types import Array, Container, TensorType, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,10 @@ class Graph:
             for dim in (*((known and known.shape) or ()), *symbolic):
                 found.update(dict.fromkeys(sorted(symbols(dim))))
         return tuple(found)
+
+    def kind(self, name: str) -> ValueType | None:
+        """The type of a tensor or of a container; None where it is not known."""
+        return self.types.get(name) or self.containers.get(name)
 
     def producers(self) -> dict[str, int]:
         """tensor -> the index of the operation that writes it."""

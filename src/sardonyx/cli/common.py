@@ -71,8 +71,8 @@ def size_text(count: int) -> str:
 
 def type_of(graph: Graph, name: str) -> str:
     """The type of a tensor as text."""
-    found = graph.types.get(name)
-    return "a type that Sardonyx does not have" if found is None else str(found)
+    found = graph.kind(name)
+    return "a type that is not known" if found is None else str(found)
 
 
 def memory_text(size: int, bound: int) -> str:
@@ -116,6 +116,8 @@ def statistics(value: Array) -> str:
 
     if not value.size:
         return "empty"
+    if value.dtype == object:
+        return "strings"
     if value.dtype == bool:
         return f"{int(value.sum())} of {value.size} true"
     if value.dtype.kind in "iu":

@@ -17,7 +17,16 @@ from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
 from sardonyx.model.files import Folder
 from sardonyx.model.tensors import Decoder
-from sardonyx.types import Array, DType, TensorType
+from sardonyx.types import (
+    Array,
+    DType,
+    MapType,
+    OptionalType,
+    SequenceType,
+    Value,
+    ValueType,
+    string,
+)
 
 
 def completed(graph: Graph, feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
@@ -94,21 +103,21 @@ def _file(path: Path) -> list[tuple[str, Array]]:
     raise FeedError(f"{path}: an input file ends in .npz, .npy or .pb")
 
 
-def random(graph: Graph, seed: int) -> dict[str, Array]:
+def random(graph: Graph, seed: int) -> dict[str, Value]:
     """Seeded feeds for all inputs; symbolic dims are 1, and so are values that decide shapes."""
     source = np.random.default_rng(seed)
     sizes = value_inputs(graph)
-    return {name: _random(source, graph.types[name], name in sizes) for name in _tensors(graph)}
+    return {name: _random(source, graph.kind(name), name in sizes) for name in graph.inputs}
 
 
-def _tensors(graph: Graph) -> list[str]:
-    for name in graph.inputs:
-        if name not in graph.types:
-            raise FeedError(f"'{name}' is no tensor; no random value is made for it")
-    return list(graph.inputs)
-
-
-def _random(source: np.random.Generator, tensor: TensorType, ones: bool) -> Array:
+def _random(source: np.random.Generator, tensor: ValueType | None, ones: bool) -> Value:
+    match tensor:
+        case SequenceType(element):
+            return [_random(source, element, ones) for _ in range(2)]
+        case OptionalType(element):
+            return _random(source, element, ones)
+        case MapType() | None:
+            raise FeedError(f"no random value is made for a {tensor}")
     shape = tuple(d if isinstance(d, int) else 1 for d in tensor.shape or ())
     if ones:
         return np.ones(shape, tensor.dtype.numpy)
@@ -117,6 +126,8 @@ def _random(source: np.random.Generator, tensor: TensorType, ones: bool) -> Arra
 
 def _values(source: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Floats of a normal distribution; integers 0 and 1, which are indices in most models."""
+    if dtype is string:
+        return source.choice(["", "a", "bc"], shape).astype(object)
     if dtype.is_float:
         return source.standard_normal(shape).astype(dtype.numpy)
     return source.integers(0, 2, shape).astype(dtype.numpy)

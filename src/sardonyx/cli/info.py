@@ -18,7 +18,7 @@ from sardonyx.cli.costs import Costs, costs
 from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
 from sardonyx.loading import Opened, open_model
-from sardonyx.ops.registry import find
+from sardonyx.ops.registry import form_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,8 @@ def _operators(graph: Graph) -> None:
 
 
 def _there(domain: str, name: str, since: int) -> str:
-    return "" if find(domain, name, since) else "Sardonyx does not have it"
+    form = form_of(domain, name, since)
+    return {"kernel": "", None: "Sardonyx does not have it"}.get(form, form or "")
 
 
 def _weights(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
 from sardonyx.loading import Opened, open_model
-from sardonyx.types import Array
+from sardonyx.types import Array, Value
 
 LABELS = ("labels", "classes", "class_names", "names")
 
@@ -61,8 +61,16 @@ def execute(args: argparse.Namespace) -> int:
     print(f"N       {memory_text(*engine.memory())}")
     if args.output is not None:
         with args.output.open("wb") as file:
-            np.savez(file, allow_pickle=False, **found)
+            np.savez(file, allow_pickle=False, **_savable(found))
     return 0
+
+
+def _savable(found: Mapping[str, Value]) -> dict[str, Array]:
+    """The tensors, strings as fixed-width text; FeedError for anything else."""
+    for name, value in found.items():
+        if not isinstance(value, np.ndarray):
+            raise FeedError(f"the output '{name}' is no tensor: --output cannot write it")
+    return {n: v.astype(str) if v.dtype == object else v for n, v in found.items()}
 
 
 def _lines(path: Path) -> list[str]:
@@ -81,8 +89,11 @@ def _labels(metadata: Mapping[str, str]) -> list[str]:
     return [str(label).strip() for label in found] if isinstance(found, list) else []
 
 
-def _show(opened: Opened, found: Mapping[str, Array], labels: Sequence[str], top: int) -> None:
+def _show(opened: Opened, found: Mapping[str, Value], labels: Sequence[str], top: int) -> None:
     for name, value in found.items():
+        if not isinstance(value, np.ndarray):
+            print(f"{name}: {value}")
+            continue
         shape = ", ".join(map(str, value.shape))
         print(f"{name}: {value.dtype}[{shape}] {statistics(value)}")
         if labels and value.ndim and value.shape[-1] == len(labels) and value.dtype.kind in "fV":

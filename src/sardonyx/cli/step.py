@@ -37,13 +37,15 @@ def execute(args: argparse.Namespace) -> int:
     graph = opened.graph
     _check(graph, args.until, args.show)
     machine = Machine(graph).start(completed(graph, read(graph, args.input), args.seed))
-    print(f"N: {memory_text(machine.plan.size, machine.plan.lower_bound)}")
-    shown = set()
+    plan, shown = None, set()
     for name in args.show:
-        if name in machine.state.valued:
+        if name in (*graph.inputs, *graph.initializers):
             shown.add(name)
             _value(machine, name)
-    for record in machine:
+    while (ahead := machine.peek()) is not None:
+        if machine.laid_out is not plan and (plan := machine.laid_out) is not None:
+            print(f"N: {memory_text(plan.size, plan.lower_bound)}")
+        record = machine.step() or ahead
         _step(machine, record)
         for access in record.writes:
             if access.name in args.show:
@@ -51,6 +53,8 @@ def execute(args: argparse.Namespace) -> int:
                 _value(machine, access.name)
         if args.until is not None and _is(record, args.until):
             break
+    else:
+        machine.step()  # says which outputs have no value
     hidden = [name for name in args.show if name not in shown]
     if hidden:
         print(f"not reached: {', '.join(hidden)}")

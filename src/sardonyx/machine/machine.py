@@ -190,6 +190,11 @@ class Machine:
         return self._running().plan
 
     @property
+    def laid_out(self) -> Plan | None:
+        """The plan of M as it is laid out; None before the first part of the graph in M."""
+        return None if self._segment is None else self._segment.plan
+
+    @property
     def outputs(self) -> dict[str, Value]:
         """A copy of each graph output that has a value."""
         if self._execution is None:

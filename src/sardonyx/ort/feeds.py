@@ -13,19 +13,20 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.errors import FeedError, SardonyxError, UnsupportedModel
+from sardonyx.feeds import fitting
 from sardonyx.graph import Graph
 from sardonyx.ort.capi.onnxruntime_pybind11_state import InvalidArgument, status
 from sardonyx.ort.metadata import type_text
 from sardonyx.ort.values import OrtValue, ValueRefused
-from sardonyx.types import Array, TensorType
+from sardonyx.types import Array, TensorType, Value, ValueType
 
 
 class MissingInput(FeedError, ValueError):
     """An input that is not fed: onnxruntime raises a ValueError."""
 
 
-def converted(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:
-    """The feeds as arrays that fit the graph's inputs, but for sizes of symbolic dims.
+def converted(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Value]:
+    """The feeds as values that fit the graph's inputs, but for sizes of symbolic dims.
 
     Raises MissingInput, ValueRefused, or an InvalidArgument that is a FeedError.
     """
@@ -38,10 +39,7 @@ def converted(graph: Graph, feeds: Mapping[str, Any]) -> dict[str, Array]:
     for name in feeds:
         if name not in allowed:
             raise refused(f"Invalid input name: {name}; the inputs are {', '.join(allowed)}")
-    arrays = {name: _array(name, value, graph.types[name]) for name, value in feeds.items()}
-    for name, array in arrays.items():
-        _check(name, array, graph.types[name])
-    return arrays
+    return {name: _value(name, value, graph.kind(name)) for name, value in feeds.items()}
 
 
 def wanted(graph: Graph, names: Sequence[str] | None) -> list[str]:
@@ -59,6 +57,17 @@ def wanted(graph: Graph, names: Sequence[str] | None) -> list[str]:
 def refused(message: str, cause: type[SardonyxError] = FeedError) -> SardonyxError:
     """An InvalidArgument that is a `cause` too."""
     return status(InvalidArgument, message, cause)
+
+
+def _value(name: str, value: Any, expected: ValueType | None) -> Value:
+    if isinstance(expected, TensorType):
+        array = _array(name, value, expected)
+        _check(name, array, expected)
+        return array
+    try:
+        return fitting(name, value, expected)
+    except FeedError as error:
+        raise refused(f"Unexpected input data type: {error}") from error
 
 
 def _array(name: str, value: Any, expected: TensorType) -> Array:
@@ -114,11 +123,11 @@ def _check(name: str, array: Array, expected: TensorType) -> None:
 
 
 def _unknown(array: Array) -> str:
-    return "tensor(string)" if array.dtype.kind in "OUST" else str(array.dtype)
+    return str(array.dtype)
 
 
 def check_supported(graph: Graph) -> None:
-    """Raises UnsupportedModel where an input or output is no tensor that Sardonyx has."""
+    """Raises UnsupportedModel where an input or output is of no type that Sardonyx has."""
     for name in (*graph.inputs, *graph.overridable, *graph.outputs):
-        if name not in graph.types:
+        if graph.kind(name) is None:
             raise UnsupportedModel(f"'{name}' has a type that Sardonyx does not have")

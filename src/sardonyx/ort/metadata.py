@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sardonyx.dims import Dim, symbol, symbols
 from sardonyx.graph import Graph
 from sardonyx.loading import Metadata
-from sardonyx.types import TensorType
+from sardonyx.types import MapType, OptionalType, SequenceType, TensorType, ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def model_metadata(found: Metadata) -> ModelMetadata:
 
 def node_arg(graph: Graph, name: str) -> NodeArg:
     """A tensor of the graph; a dim's name is the model's own where it states one."""
-    found = graph.types[name]
+    found = graph.kind(name)
+    if not isinstance(found, TensorType):
+        return NodeArg(name, type_text(found), [])
     stated = graph.declared.get(name, found).shape or ()
     shape = found.shape or ()
     declared = stated if len(stated) == len(shape) else shape
@@ -57,9 +59,18 @@ def node_arg(graph: Graph, name: str) -> NodeArg:
     return NodeArg(name, type_text(found), [_dim(graph, a, b) for a, b in pairs])
 
 
-def type_text(tensor: TensorType) -> str:
+def type_text(kind: ValueType | None) -> str:
     """onnxruntime's word for a type."""
-    return f"tensor({tensor.dtype.ort})"
+    match kind:
+        case TensorType(dtype):
+            return f"tensor({dtype.ort})"
+        case SequenceType(element):
+            return f"seq({type_text(element)})"
+        case OptionalType(element):
+            return f"optional({type_text(element)})"
+        case MapType(key, element):
+            return f"map({key.ort},{type_text(element)})"
+    return "unknown"
 
 
 def _dim(graph: Graph, found: Dim, declared: Dim) -> int | str | None:

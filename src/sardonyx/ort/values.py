@@ -52,7 +52,8 @@ class OrtValue:
     ) -> OrtValue:
         """The tensor that an array holds. RuntimeError for what is no array, or no tensor."""
         OrtDevice(device_type, device_id)
-        if not isinstance(numpy_obj, np.ndarray) or t.by_numpy(numpy_obj.dtype) is None:
+        known = isinstance(numpy_obj, np.ndarray) and t.by_numpy(numpy_obj.dtype)
+        if not known or known is t.string:
             raise ValueRefused(
                 "Creation of OrtValues is currently only supported from non-string numpy arrays"
                 f"; found {_kind(numpy_obj)}"

@@ -21,14 +21,12 @@ from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
-from sardonyx.ops.registry import find
+from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan
 from sardonyx.types import TensorType
-
-CONTROL = ("If", "Loop", "Scan")
 
 
 def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program:
