@@ -13,12 +13,14 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     statistics,
+    type_of,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph, Operation
 from sardonyx.loading import open_model
 from sardonyx.machine import Access, Machine, StepRecord
+from sardonyx.plan import Plan
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,14 +39,17 @@ def execute(args: argparse.Namespace) -> int:
     graph = opened.graph
     _check(graph, args.until, args.show)
     machine = Machine(graph).start(completed(graph, read(graph, args.input), args.seed))
-    plan, shown = None, set()
+    plan: Plan | None = None
+    shown = set()
     for name in args.show:
         if name in (*graph.inputs, *graph.initializers):
             shown.add(name)
             _value(machine, name)
     while (ahead := machine.peek()) is not None:
-        if machine.laid_out is not plan and (plan := machine.laid_out) is not None:
-            print(f"N: {memory_text(plan.size, plan.lower_bound)}")
+        found = machine.laid_out
+        if found is not None and found is not plan:
+            print(f"N: {memory_text(found.size, found.lower_bound)}")
+        plan = found
         record = machine.step() or ahead
         _step(machine, record)
         for access in record.writes:
@@ -86,6 +91,10 @@ def _step(machine: Machine, record: StepRecord) -> None:
         print(f"   reads  {_place(access)}")
     for access in record.writes:
         print(f"   writes {_place(access)}: {statistics(machine.value(access.name))}")
+    known = {access.name for access in record.writes}
+    for name in filter(None, record.operation.outputs):
+        if name not in known:
+            print(f"   writes {name}: {type_of(machine.graph, name)}")
 
 
 def _place(access: Access) -> str:
