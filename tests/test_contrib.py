@@ -471,6 +471,8 @@ def quantised_cases() -> list[Case]:
 
 def other_cases() -> list[Case]:
     x, square = normal(2, 3, 8), normal(2, 4, 4)
+    data, wide, zeros = byte(np.uint8, 6, 16), byte(np.uint8, 6, 32), byte(np.uint8, 6, 1)
+    rows, steps = np.array([[1, 5], [0, 3]], np.int64), np.abs(normal(6, 2))
     ids, long = np.array([[0, 1, 2, 3, 4]] * 2, np.int64), normal(B, S, NH * H)
     return [
         make("Gelu", x),
@@ -480,6 +482,14 @@ def other_cases() -> list[Case]:
         make("QuickGelu", x, alpha=1.5),
         make("Inverse", square, tolerance=1e-4),
         make("Trilu", square, np.array(1, np.int64), upper=0),
+        make("CDist", normal(5, 4), normal(3, 4), metric="euclidean"),
+        make("CDist", normal(5, 4), normal(3, 4)),
+        make("Range", f(1.5), f(4.0)),
+        make("Range", f(1.0), f(4.0), f(0.7)),
+        make("MatMulInteger16", byte(np.int16, 3, 4) // 99, byte(np.int16, 4, 5) // 99),
+        make("GatherBlockQuantized", data, rows, steps, block_size=16, bits=4),
+        make("GatherBlockQuantized", data, rows, steps, zeros, block_size=16, bits=4),
+        make("GatherBlockQuantized", wide, rows, steps, block_size=16, bits=8),
         make("ExpandDims", x, np.array(1, np.int32)),
         make("GatherND", x, np.array([[0, 1], [1, 2]], np.int64)),
         make("RotaryEmbedding", normal(B, NH, S, H), ids, COS, SIN),

@@ -108,7 +108,7 @@ def matmul_nbits(
 
     def weight(n: Axis, q: Axis) -> Expr:
         block, place = q // block_size, q % block_size
-        value = _unpacked(packed[n, block, place // each], place % each, bits)
+        value = unpacked(packed[n, block, place // each], place % each, bits)
         zero = _zero_point(k, zero_points, (n, block), (N, blocks), bits)
         if zero.dtype is t.int32:
             return cast(value - zero, wide) * cast(steps[n, block], wide)
@@ -123,7 +123,7 @@ def matmul_nbits(
     return k.compute((*a.shape[:-1], N), element, a.dtype)
 
 
-def _unpacked(byte: Expr, place: Expr, bits: int) -> Expr:
+def unpacked(byte: Expr, place: Expr, bits: int) -> Expr:
     """The number of that place in a byte, as int32."""
     wide = cast(byte, t.int32)
     return wide if bits == 8 else (wide >> cast(place * bits, t.int32)) & ((1 << bits) - 1)
@@ -141,7 +141,14 @@ def _zero_point(
         raise InvalidModel(f"zero points of {z.dtype}; expected uint8 or the type of A")
     rows, each = shape[0], 8 // bits
     row = z.reshaped((rows, ceil_div(shape[1] * bits, 8)))
-    return _unpacked(row[n, block // each], block % each, bits)
+    return unpacked(row[n, block // each], block % each, bits)
+
+
+@contrib("MatMulInteger16")
+def matmul_integer_16(k: Builder, a: Tensor, b: Tensor) -> Tensor:
+    """The int32 product of int16 matrices; it wraps."""
+    wide = [k.compute(x.shape, lambda *i, x=x: x[i], t.int32) for x in (a, b)]
+    return matmul(k, *wide)
 
 
 @contrib("MatMulIntegerToFloat", "exact")

@@ -1,15 +1,23 @@
-"""What com.microsoft has besides: Inverse, Trilu, ExpandDims, Range, GatherND, BiasSoftmax."""
+"""What com.microsoft has besides: Inverse, CDist, GatherBlockQuantized, and names of ONNX's own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from sardonyx import types as t
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, lift, where
+from sardonyx.kernel.expr import Axis, Expr, Operand, alu, cast, lift, where
 from sardonyx.ops.common import compute_type, normalize_axis, same_dim
-from sardonyx.ops.constant import trilu
+from sardonyx.ops.constant import range_, trilu
 from sardonyx.ops.gather import gather_nd
+from sardonyx.ops.index import wrapped
 from sardonyx.ops.linalg import pivot_row, swap
 from sardonyx.ops.ms_common import contrib
+from sardonyx.ops.ms_matmul import unpacked
+from sardonyx.ops.norm import square
 from sardonyx.ops.scatter import loops
 
 
@@ -29,6 +37,79 @@ def expand_dims(k: Builder, x: Tensor, axis: Tensor) -> Tensor:
     (at,) = axis.ints()
     a = normalize_axis(at, x.rank + 1)
     return k.view(x, (*x.shape[:a], 1, *x.shape[a:]))
+
+
+@contrib("Range", "rounding")
+def ms_range(k: Builder, start: Tensor, limit: Tensor, delta: Tensor | None = None) -> Tensor:
+    """start, start + delta, ... below limit; delta is 1 where it is absent."""
+    step = k.constant(np.ones((), start.dtype.numpy)) if delta is None else delta
+    return range_(k, *(_scalar(x) for x in (start, limit, step)))
+
+
+def _scalar(x: Tensor) -> Tensor:
+    """A tensor of one element as a scalar, with its value."""
+    return Tensor(x.reshaped(()).buffer, None if x.value is None else x.value.reshape(()))
+
+
+@contrib("CDist", "rounding")
+def cdist(k: Builder, a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> Tensor:
+    """The distance of each row of a (M, K) from each of b (N, K): the sum of the squares of their
+    differences, or its root."""
+    if metric not in ("sqeuclidean", "euclidean"):
+        raise InvalidModel(f"the metric is sqeuclidean or euclidean, found {metric!r}")
+    depth = same_dim(a.shape[1], b.shape[1], "the lengths of the rows")
+
+    def element(i: Axis, j: Axis) -> Expr:
+        total = k.sum((depth,), lambda q: square(a[i, q] - b[j, q]))
+        return alu("sqrt", total) if metric == "euclidean" else total
+
+    return k.compute((a.shape[0], b.shape[0]), element, a.dtype)
+
+
+@contrib("GatherBlockQuantized")
+def gather_block_quantized(
+    k: Builder,
+    data: Tensor,
+    indices: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    *,
+    bits: int = 4,
+    block_size: int = 128,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+) -> Tensor:
+    """Gather of (data - zero point) * scale, one scale for each block along quantize_axis.
+
+    uint8 holds several numbers of 2 or 4 bits along its last axis, the lowest first; their zero
+    point is half of the range where none is given, that of 4-bit types is 0.
+    """
+    each = 8 // bits if data.dtype is t.uint8 else 1
+    a, q = normalize_axis(gather_axis, data.rank), normalize_axis(quantize_axis, data.rank)
+    if each > 1 and a == data.rank - 1:
+        raise InvalidModel("packed numbers are not gathered along their last axis")
+    full = (*data.shape[:-1], data.shape[-1] * each)
+    default = 1 << (bits - 1) if data.dtype is t.uint8 else 0
+    end = a + indices.rank
+
+    def element(*i: Axis) -> Expr:
+        place = [*i[:a], wrapped(indices[i[a:end]], full[a]), *i[end:]]
+        block = [e // block_size if d == q else e for d, e in enumerate(place)]
+        zero = lift(default, t.int32)
+        if zero_points is not None:
+            zero = _number(zero_points, block, each, bits)
+        value = cast(_number(data, place, each, bits) - zero, t.float32)
+        return value * cast(scales.trap(block), t.float32)
+
+    return k.compute((*full[:a], *indices.shape, *full[a + 1 :]), element, scales.dtype)
+
+
+def _number(x: Tensor, place: Sequence[Operand], each: int, bits: int) -> Expr:
+    """The number at a place of a tensor that holds `each` in one element of its last axis."""
+    *rest, last = place
+    if each == 1:
+        return cast(x.trap(place), t.int32)
+    return unpacked(x.trap((*rest, lift(last) // each)), lift(last) % each, bits)
 
 
 @contrib("Inverse", "rounding")
