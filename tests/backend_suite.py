@@ -125,8 +125,6 @@ def _array(x: Any) -> Any:
 
 def check(case: Case, engines: Sequence[str]) -> None:
     """Asserts that a case passes on the engines, of which the first is the machine."""
-    from onnx.backend.test.runner import Runner
-
     from sardonyx.backend import SardonyxBackend
     from sardonyx.model import Limits
 
@@ -138,11 +136,7 @@ def check(case: Case, engines: Sequence[str]) -> None:
         if is_random(case):
             assert [(x.dtype, x.shape) for x in machine] == [(x.dtype, x.shape) for x in stored]
             stored = machine
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # onnx's runner takes the elements of a sequence of scalars for sequences
-            flat = _flat(stored, machine)
-            Runner.assert_similar_outputs(*flat, case.rtol, case.atol)
+        assert_similar(case, stored, machine)
         for found in others:
             assert_equal_bytes(found, machine)
 
@@ -151,6 +145,16 @@ def is_random(case: Case) -> bool:
     """Whether the stored outputs were drawn at random."""
     drawn = re.match("test_(bernoulli|training_dropout)", case.name)
     return drawn is not None and "zero_ratio" not in case.name
+
+
+def assert_similar(case: Case, stored: Sequence[Any], found: Sequence[Any]) -> None:
+    """Asserts that outputs are the stored ones, within the case's tolerances."""
+    from onnx.backend.test.runner import Runner
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # onnx's runner takes the elements of a sequence of scalars for sequences
+        Runner.assert_similar_outputs(*_flat(stored, found), case.rtol, case.atol)
 
 
 def _flat(stored: Sequence[Any], found: Sequence[Any]) -> tuple[list[Any], list[Any]]:
