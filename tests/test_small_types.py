@@ -7,14 +7,21 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import onnx
 import pytest
 from kernels import edges
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from slices import Net
 
+from sardonyx import backend, ort
 from sardonyx import types as t
+from sardonyx.errors import UnsupportedModel
 from sardonyx.kernel import arith
+from sardonyx.machine import Machine
 from sardonyx.model.files import Folder
 from sardonyx.model.tensors import Decoder
+from sardonyx.native import NativeEngine
 from sardonyx.types import Array, DType
 
 FLOATS = (*t.SMALL, t.float8e8m0)
@@ -194,3 +201,129 @@ def test_packed_tensors_are_read_as_onnx_writes_them(dtype: DType, count: int) -
         found = Decoder(Folder(None)).tensor(proto, "t")
         assert found.dtype == dtype.numpy
         assert found.tobytes() == value.tobytes()
+
+
+def both(net: Net) -> dict[str, Array]:
+    """The outputs of the machine, which the native engine gives too."""
+    graph = net.graph()
+    machine, native = Machine(graph).run(net.feeds), NativeEngine(graph).run(net.feeds)
+    for name in net.outputs:
+        assert machine[name].dtype == native[name].dtype
+        assert machine[name].tobytes() == native[name].tobytes(), name
+    return machine
+
+
+MOVED = tuple(d for d in (*FLOATS, *INTS) if d.bits != 6)  # onnx moves no float6
+
+
+def test_moves_keep_every_code() -> None:
+    net, expected = Net(), {}
+    for dtype in MOVED:
+        x = edges(dtype).reshape(-1, 2)
+        given = net.feed(str(dtype), x)
+        column = net.op("Unsqueeze", given, np.array([1]))
+        padded = net.op("Pad", given, np.array([0, 1, 0, 0]), x[0, 1])
+        wanted = {
+            net.op("Identity", given): x,
+            net.op("Reshape", given, np.array([2, -1])): x.reshape(2, -1),
+            net.op("Flatten", given, axis=0): x.reshape(1, -1),
+            net.op("Squeeze", column, np.array([1])): x,
+            net.op("Transpose", given): x.T,
+            padded: np.concatenate([np.full((len(x), 1), x[0, 1]), x], 1),
+            net.op("Pad", given, np.array([1, 0, 0, 0])): np.concatenate([np.zeros((1, 2), x.dtype), x]),
+            net.op("Constant", value=numpy_helper.from_array(x)): x,
+            net.op(
+                "ConstantOfShape", np.array([3]), value=numpy_helper.from_array(x[0, 1:])
+            ): np.full(3, x[0, 1]),
+            net.op("BitCast", net.op("BitCast", given, to=of_width(dtype)), to=dtype.onnx): x,
+            net.op("Shape", given): np.array(x.shape),
+            net.op("Size", given): np.array(x.size),
+        }
+        net.give(*wanted)
+        expected |= wanted
+    found = both(net)
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes(), name
+
+
+def of_width(dtype: DType) -> int:
+    """An integer type as wide as a small one."""
+    return {8: t.int8, 4: t.uint4, 2: t.int2}[dtype.bits].onnx
+
+
+@pytest.mark.parametrize("version", [19, 21, 23, 25, 28])
+def test_quantising_agrees_with_onnx(version: int) -> None:
+    """Per tensor, per axis and blocked; all values of the type back to float32."""
+    names = onnx.defs.get_schema("QuantizeLinear", version).type_constraints[-1].allowed_type_strs
+    rng = np.random.default_rng(version)
+    x = (rng.normal(size=(6, 8)) * 30).astype(np.float32)
+    scales = {(): np.float32(0.37), (6,): rng.uniform(0.1, 2, 6).astype(np.float32)}
+    if version >= 21:
+        scales[3, 8] = rng.uniform(0.1, 2, (3, 8)).astype(np.float32)
+    for dtype in (*t.SMALL, *INTS, t.int8):
+        if f"tensor({dtype.name})" not in names:
+            continue
+        for shape, scale in scales.items():
+            zero = np.zeros(shape, dtype.numpy) if dtype.is_float else np.ones(shape, dtype.numpy)
+            more = {"block_size": 2} if shape == (3, 8) else {}
+            to, back = (
+                helper.make_node(f"{name}Linear", [x_, "s", "z"], [y], axis=0, **more)
+                for name, x_, y in (("Quantize", "x", "y"), ("Dequantize", "y", "w"))
+            )
+            feeds = {"x": x, "s": scale, "z": zero}
+            agree([to, back], feeds, {"y": dtype, "w": t.float32}, version)
+
+
+def agree(
+    nodes: list[onnx.NodeProto], feeds: dict[str, Array], outputs: dict[str, DType], version: int
+) -> None:
+    """Asserts that both engines give the bytes of onnx's reference, but for the sign of zeros."""
+    given = [
+        helper.make_tensor_value_info(n, numpy_helper.from_array(np.asarray(v)).data_type, v.shape)
+        for n, v in feeds.items()
+    ]
+    made = [helper.make_tensor_value_info(n, d.onnx, None) for n, d in outputs.items()]
+    graph = helper.make_graph(nodes, "g", given, made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
+    expected = ReferenceEvaluator(model).run(None, feeds)
+    for engine in ("machine", "native"):
+        found = backend.prepare(model, engine=engine).run(feeds)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one.astype(np.float64), other.astype(np.float64))
+
+
+def test_sessions_name_the_types_as_onnxruntime_does() -> None:
+    for dtype in (*FLOATS, *INTS, t.complex64, t.complex128):
+        x = helper.make_tensor_value_info("x", dtype.onnx, [2])
+        y = helper.make_tensor_value_info("y", TensorProto.INT64, [1])
+        node = helper.make_node("Cast" if dtype.bits == 6 else "Shape", ["x"], ["y"])
+        if dtype.bits == 6:
+            node.attribute.append(helper.make_attribute("to", TensorProto.INT64))
+            y = helper.make_tensor_value_info("y", TensorProto.INT64, [2])
+        model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
+        session = ort.InferenceSession(model.SerializeToString())
+        assert session.get_inputs()[0].type == f"tensor({dtype.name})"
+        value = np.ones(2, dtype.numpy)
+        assert session.run(None, {"x": value})[0].dtype == np.int64
+
+
+def test_feeds_count_by_their_low_bits() -> None:
+    """A byte of a fed element may have any other bits."""
+    net = Net()
+    x = net.feed("x", np.array([0x0F, 0xFF, 0x18], np.uint8).view(t.int4.numpy))
+    net.give(net.op("Identity", x), net.op("Cast", x, to=t.int8.onnx))
+    whole, cast_ = both(net).values()
+    assert whole.view(np.uint8).tolist() == [0x0F, 0x0F, 0x08]
+    assert cast_.tolist() == [-1, -1, -8]
+
+
+@pytest.mark.parametrize("op_type", ["Resize", "Unique", "NonZero"])
+def test_complex_numbers_are_not_computed_with(op_type: str) -> None:
+    net = Net()
+    x = net.feed("x", np.ones(4, np.complex64))
+    more = ["", np.float32([1.5])] if op_type == "Resize" else []
+    mode = {"mode": "linear"} if op_type == "Resize" else {}
+    net.give(net.op(op_type, x, *more, **mode))
+    with pytest.raises(UnsupportedModel, match="complex"):
+        Machine(net.graph()).run(net.feeds)
