@@ -92,6 +92,15 @@ SX_FN double sx_max_f64(double a, double b) {
   return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
 }
 
+/* The same with a constant, which is not the zero that loses: NaN passes. */
+SX_FN float sx_atleast_f32(float x, float least) { return !(x <= least) ? x : least; }
+
+SX_FN float sx_atmost_f32(float x, float most) { return !(x >= most) ? x : most; }
+
+SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
+
+SX_FN double sx_atmost_f64(double x, double most) { return !(x >= most) ? x : most; }
+
 SX_FN int32_t sx_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 
 SX_FN int32_t sx_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -323,6 +332,13 @@ SX_FN uint32_t sx_u32_of_f64(double x) {
 SX_FN uint64_t sx_u64_of_f64(double x) {
   return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
+
+/* gcc unrolls short loops before it looks for vectors, and then finds none among selections. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define sx_rolled() _Pragma("GCC unroll 1")
+#else
+#define sx_rolled()
+#endif
 
 /* Integers in the order of float32, -0 before +0; NaN is beyond the end that is looked for. Masks, not
    selections: gcc 12 would branch. */

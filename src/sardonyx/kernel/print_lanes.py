@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sardonyx import types as t
 from sardonyx.dims import product
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.place import checked
 from sardonyx.kernel.spelling import c_type, literal
-from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, stored
+from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
 LEAST = 8  # a shorter innermost axis is not worth a strip
 
@@ -67,7 +69,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     strip, lane = names.fresh("s"), names.fresh("l")
     names.given[axis] = names.fresh("i")
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
-    result, folding = _folding(fold, names, lane, here)
+    result, folding = _folding(fold, names, lane, axis, here)
     names.given[fold] = result
     element, (value,) = evaluate(names, [s.expr])
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
@@ -75,7 +77,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 
     def over(width: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
-        return [*folding(each), each, here, *element, store, "}"]
+        return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
     n = names.size(axis.extent)
     whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
@@ -89,28 +91,29 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 Folding = Callable[[str], list[str]]
 
 
-def _folding(fold: Fold, names: Writer, lane: str, here: str) -> tuple[str, Folding]:
+def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tuple[str, Folding]:
     """The text of a lane's result, and the statements that find it, given the loop over lanes."""
     loops = [names.loop(a) for a in fold.axes]
-    kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
-    acc = names.fresh("acc")
-    ends = ["}"] * len(loops)
+    acc, ends = names.fresh("acc"), ["}"] * len(loops)
     if fold.kind != "sum" or not fold.dtype.is_float:
         one = f"{acc}[{lane}]"
-        terms = _terms(fold, names, one)
+        kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
+        if is_ranked(fold):
+            kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
+        steps = _steps(fold, names, one, axis)
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{LANES}];", f"{each[:-2]} {one} = {start};"]
-            return [*first, *loops, each, here, *terms, "}", *ends]
+            return [*first, *loops, *steps(each, here), *ends]
 
-        return one, simple
+        return f"sx_float_i32(sx_turned_i32({one}))" if is_ranked(fold) else one, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
     used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
-    terms = _terms(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]")
+    steps = _steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
 
     def sixteen(each: str) -> list[str]:
-        first = [f"{kind} {acc}[{used}][{LANES}] = {{{{0}}}};", f"int64_t {count} = 0;"]
-        lines = [*first, *loops, each, here, *terms, "}", f"{count}++;", *ends]
+        parts = f"{c_type(fold.dtype)} {acc}[{used}][{LANES}] = {{{{0}}}};"
+        lines = [parts, f"int64_t {count} = 0;", *loops, *steps(each, here), f"{count}++;", *ends]
         for n in (8, 4, 2, 1):
             for j in range(min(n, used - n)):
                 lines.append(f"{each[:-2]} {acc}[{j}][{lane}] += {acc}[{j + n}][{lane}];")
@@ -119,12 +122,63 @@ def _folding(fold: Fold, names: Writer, lane: str, here: str) -> tuple[str, Fold
     return f"{acc}[0][{lane}]", sixteen
 
 
-def _terms(fold: Fold, names: Writer, acc: str) -> list[str]:
-    """The statements that take one term into acc."""
-    if fold.when is None:
-        lines, texts = evaluate(names, list(fold.terms))
-        return [*lines, f"{acc} = {bare(fold_step(fold, acc, texts))};"]
-    guard, (condition,) = evaluate(names, [fold.when])
+Steps = Callable[[str, str], list[str]]
+
+
+def _steps(fold: Fold, names: Writer, acc: str, axis: Axis) -> Steps:
+    """The loop over lanes that takes one term into acc, given its head and its first line. What
+    all lanes decide alike stands outside it: whether the term is there, whether a load is."""
+    free = free_axes(*fold.terms, *([] if fold.when is None else [fold.when]))
+    opening: list[str] = []
+    alike = fold.when is not None and axis not in free[id(fold.when)]
+    if fold.when is not None and alike:
+        opening, (condition,) = evaluate(names, [fold.when])
+        opening.append(f"if ({bare(condition)}) {{")
+    guard = _guard(fold, axis)
+    if guard is None:
+        terms = _terms(fold, names, acc, alike)
+        return lambda each, here: [*opening, each, here, *terms, "}", *["}"] * alike]
+    check = checked(guard)
+    first, texts = evaluate(names, [i for i, c in zip(guard.index, check, strict=True) if c])
+    asked = iter(texts)
+    outside = [next(asked) if c else "" for c in check]
+    condition = inside_text(names, guard.buffer, outside, check)
+    place, index = evaluate(names, list(guard.index))
+    names.given[guard] = names.element(guard.buffer, [bare(i) for i in index])
+    there = [*place, *_terms(fold, names, acc, alike)]
+    assert guard.default is not None
+    place, (names.given[guard],) = evaluate(names, [guard.default])
+    absent = [*place, *_terms(fold, names, acc, alike)]
+    return lambda each, here: [
+        *(*opening, *first, f"if ({condition}) {{", each, here, *there, "}"),
+        *("} else {", each, here, *absent, "}", "}", *["}"] * alike),
+    ]
+
+
+def _guard(fold: Fold, axis: Axis) -> Load | None:
+    """The one load of the terms that may be out of bounds, if it is for all lanes or for none."""
+    found = [e for e in walk(*fold.terms) if isinstance(e, Load) and any(checked(e))]
+    if len(found) != 1 or found[0].mode != "guard":
+        return None
+    asked = [i for i, c in zip(found[0].index, checked(found[0]), strict=True) if c]
+    free = free_axes(*asked)
+    return None if any(axis in free[id(i)] for i in asked) else found[0]
+
+
+def is_ranked(fold: Fold) -> bool:
+    """Whether the fold is a minimum or maximum that integers in the order of floats can take."""
+    return fold.kind in ("min", "max") and fold.dtype is t.float32
+
+
+def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
+    """The statements that take one term into acc; `there` if it is known not to be absent."""
+    guard: list[str] = []
+    condition = ""
+    if fold.when is not None and not there:
+        guard, (condition,) = evaluate(names, [fold.when])
     lines, texts = evaluate(names, list(fold.terms))
-    step = [*lines, f"{acc} = {bare(fold_step(fold, acc, texts))};"]
-    return [*guard, f"if ({bare(condition)}) {{", *step, "}"]
+    step = bare(fold_step(fold, acc, texts))
+    if is_ranked(fold):
+        step = f"sx_{fold.kind}_i32({acc}, sx_{fold.kind}rank_f32({bare(texts[0])}))"
+    taken = [*lines, f"{acc} = {step};"]
+    return [*guard, f"if ({bare(condition)}) {{", *taken, "}"] if condition else taken

@@ -3,6 +3,7 @@
     packed sum of products          register tiles: kernel/print_product.py
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
     iterated value                  eight points at a time: print_walk
+    read along another axis         square tiles: print_tiles
     all else                        plain loops
 
 No form changes the order of a fold, so each gives the bits of the plain loops.
@@ -28,6 +29,7 @@ from sardonyx.kernel.print_c import (
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_product import packed_product, print_product
+from sardonyx.kernel.print_tiles import across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.write import Writer
 
@@ -70,7 +72,8 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]]) -> list[str]:
     walked = walk_of(s)
     if walked is not None:
         return print_walk(s, walked, names)
-    return compute(s, names)
+    axis = across(s)
+    return compute(s, names) if axis is None else print_tiles(s, axis, names)
 
 
 def _laid_out(helper: list[str]) -> list[str]:

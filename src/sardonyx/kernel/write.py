@@ -6,8 +6,9 @@ given values are called in the function being printed, and hands out new names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import copysign
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
@@ -27,10 +28,13 @@ from sardonyx.kernel.expr import (
     is_move,
     walk,
 )
-from sardonyx.kernel.folds import LANES, identity
+from sardonyx.kernel.folds import identity
 from sardonyx.kernel.place import Block, Placement, checked, place
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
 from sardonyx.kernel.spelling import c_type, canonical, cast, literal, reinterpret, spell, suffix
+from sardonyx.kernel.write_folds import bare as bare
+from sardonyx.kernel.write_folds import extremes, sums, under
+from sardonyx.kernel.write_folds import nest as nest
 from sardonyx.types import DType
 
 LITERAL_EXTENT = 16  # greater sizes are parameters, so that kernels of one shape class are one text
@@ -92,18 +96,6 @@ class Writer:
         """A call that records the trap; its value is 0."""
         self.traps = True
         return f"sx_trap(status, {error})"
-
-
-def bare(text: str) -> str:
-    """text without the parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0 and i < len(text) - 1:
-            return text
-    return text[1:-1]
 
 
 def inside_text(names: Writer, load: Buffer, index: Sequence[str], check: Sequence[bool]) -> str:
@@ -227,6 +219,9 @@ class Expression:
             word = {"eq": "le", "ne": "lt"}.get(e.op, e.op)
             kind = "i" if e.args[0].dtype.kind == "i" else "u"
             return f"sx_{word}_{kind}64({args[0]}, {args[1]})"
+        if self.names.wide and _is_bound(e):
+            word = "atleast" if e.op == "max" else "atmost"
+            return f"sx_{word}_{suffix(e.dtype)}({args[0]}, {args[1]})"
         last = e.args[-1]
         shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
@@ -280,101 +275,26 @@ class Expression:
         terms = [self.text(x, last) for x in e.terms]
         when = "" if e.when is None else bare(self.text(e.when, loops[-2]))
         if e.kind in ("sum", "prod") and e.dtype.is_float:
-            return self._lanes(e, name, heads, bodies, (when, guarded, terms[0]))
-        if self.names.wide and _is_ranked(e):
-            return self._ranked(e, name, heads, bodies, (when, guarded, terms[0]))
+            return sums(self.names, e, name, heads, bodies, (when, guarded, terms[0]))
+        if self.names.wide and e.kind in ("min", "max") and e.dtype is t.float32:
+            return extremes(self.names, e, name, heads, bodies, (when, guarded, terms[0]))
         step = [f"{name} = {bare(fold_step(e, name, terms))};"]
-        inner_lines = _under(when, [*guarded, *step])
+        inner_lines = under(when, [*guarded, *step])
         if e.kind in ("and", "or") and not _may_trap(e):  # further terms change nothing
             undecided = name if e.kind == "and" else f"!{name}"
             heads = [head.replace("; ", f"; {undecided} && ", 1) for head in heads]
         start = bare(literal(identity(e), e.dtype))
         return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
 
-    def _lanes(
-        self,
-        e: Fold,
-        name: str,
-        heads: list[str],
-        bodies: list[list[str]],
-        innermost: tuple[str, list[str], str],
-    ) -> list[str]:
-        """The 16-way sum or product: partial results in an array."""
-        when, guarded, term = innermost
-        parts, T, sign = self.names.fresh("p"), c_type(e.dtype), "+" if e.kind == "sum" else "*"
-        one = literal(identity(e), e.dtype)
-        start = "0" if e.kind == "sum" else ", ".join([one] * LANES)
-        extent = e.axes[-1].extent
-        aligned = len(e.axes) == 1 or (isinstance(extent, int) and extent % LANES == 0)
 
-        def step(lane: str) -> list[str]:
-            return _under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
-
-        if aligned:
-            inner = _in_sixteens(self.names, e.axes[-1], bodies[-1], step)
-            lines = nest(heads[:-1], bodies[:-1], inner)
-        else:
-            count = self.names.fresh("q")
-            counted = [*step(f"{count} & {LANES - 1}"), f"{count}++;"]
-            lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
-        result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
-        return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
-
-    def _ranked(
-        self,
-        e: Fold,
-        name: str,
-        heads: list[str],
-        bodies: list[list[str]],
-        innermost: tuple[str, list[str], str],
-    ) -> list[str]:
-        """The minimum or maximum of float32 as that of integers in the same order, which are
-        compared at once; it has no order of its own."""
-        when, guarded, term = innermost
-        parts = self.names.fresh("p")
-        start = f"sx_{e.kind}rank_f32({bare(literal(identity(e), e.dtype))})"
-
-        def step(lane: str) -> list[str]:
-            found = f"sx_{e.kind}_i32({parts}[{lane}], sx_{e.kind}rank_f32({bare(term)}))"
-            return _under(when, [*guarded, f"{parts}[{lane}] = {found};"])
-
-        inner = _in_sixteens(self.names, e.axes[-1], bodies[-1], step)
-        return [
-            f"int32_t {parts}[{LANES}];",
-            f"for (int l = 0; l < {LANES}; l++) {parts}[l] = {start};",
-            *nest(heads[:-1], bodies[:-1], inner),
-            f"const float {name} = sx_{e.kind}16_f32({parts});",
-        ]
-
-
-def _is_ranked(e: Fold) -> bool:
-    """Whether e is a minimum or maximum over enough float32 for sixteen lanes."""
-    last = e.axes[-1].extent
-    long = not isinstance(last, int) or last >= 2 * LANES
-    return e.kind in ("min", "max") and e.dtype is t.float32 and long
-
-
-def _in_sixteens(
-    names: Writer, axis: Axis, body: list[str], step: Callable[[str], list[str]]
-) -> list[str]:
-    """A loop over axis whose element i goes to lane i mod 16, in a form that vectorises."""
-    i, n = names.given[axis], names.size(axis.extent)
-    if isinstance(axis.extent, int) and axis.extent <= LANES:
-        return [f"for (int64_t {i} = 0; {i} < {n}; {i}++) {{", *body, *step(i), "}"]
-    base, lane = names.fresh("b"), names.fresh("l")
-    whole = [
-        f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{",
-        f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
-        f"const int64_t {i} = {base} + {lane};",
-        *body,
-        *step(lane),
-        "}",
-        "}",
-    ]
-    rest = [f"for (int64_t {i} = {base}; {i} < {n}; {i}++) {{", *body, *step(f"{i} - {base}"), "}"]
-    if isinstance(axis.extent, int) and axis.extent % LANES == 0:
-        rest = []
-    return [f"int64_t {base} = 0;", *whole, *rest]
+def _is_bound(e: Alu) -> bool:
+    """Whether e is a minimum or maximum with a constant for which one comparison is enough: of the
+    zeros, the one that wins."""
+    last = e.args[-1]
+    if e.op not in ("min", "max") or not e.dtype.is_float or not isinstance(last, Const):
+        return False
+    negative = copysign(1.0, last.value) < 0
+    return last.value == last.value and (last.value != 0 or negative == (e.op == "min"))
 
 
 def _is_shape(e: Alu, x: Expr) -> bool:
@@ -408,16 +328,6 @@ def fold_step(e: Fold, name: str, terms: Sequence[str]) -> str:
 
 def _may_trap(root: Expr) -> bool:
     return any(isinstance(e, Load) and e.mode == "trap" for e in walk(root))
-
-
-def _under(when: str, lines: list[str]) -> list[str]:
-    return [f"if ({when}) {{", *lines, "}"] if when else lines
-
-
-def nest(heads: Sequence[str], bodies: Sequence[list[str]], inner: list[str]) -> list[str]:
-    """Loops inside one another: each head, then what its body starts with."""
-    opened = [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
-    return [*opened, *inner, *["}"] * len(heads)]
 
 
 def evaluate(

@@ -1,15 +1,17 @@
-"""Padded inputs for convolutions: no load of the fold needs a check."""
+"""Padded inputs for convolutions and pools: no load of the fold needs a check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import affine, bounds
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Load, walk
+from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.print_lanes import suits_lanes
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program
@@ -17,7 +19,7 @@ from sardonyx.types import TensorType
 
 
 def pad_inputs(program: Program) -> Program:
-    """Convolutions read a padded copy, so that no load of the fold needs a check."""
+    """Convolutions, and pools whose windows are not taken in lanes, read a padded copy."""
     tensors = dict(program.tensors)
     launches: list[Launch] = []
     for launch in program.launches:
@@ -26,10 +28,10 @@ def pad_inputs(program: Program) -> Program:
 
 
 def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
-    fold = convolution(launch)
+    fold = convolution(launch) or _pool(launch)
     for x in () if fold is None else fold.terms:
         name = name_of(launch, x)
-        if fold is None or name is None or not isinstance(x, Load) or not _fills_zeros(x):
+        if fold is None or name is None or not isinstance(x, Load) or not _fills(x):
             continue
         frame = _frame(x, fold.when)
         if frame is None or _loads(launch, x.buffer) != [x]:
@@ -38,15 +40,26 @@ def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
         if any(before) or shape != x.buffer.shape:
             padded = f"{name}.padded.{launch.writes[0]}"
             tensors[padded] = TensorType(x.buffer.dtype, shape)
-            yield _pad(name, padded, x.buffer, before, shape)
+            yield _pad(name, padded, x, before, shape)
             launch = _reading(launch, x, Buffer("xp", x.buffer.dtype, shape), before, padded)
         else:
             launch = _reading(launch, x, x.buffer, before, name)
     yield launch
 
 
-def _fills_zeros(x: Load) -> bool:
-    return x.mode == "guard" and isinstance(x.default, Const) and x.default.value == 0
+def _pool(launch: Launch) -> Fold | None:
+    """The launch's maximum over a window that moves along the last axis in steps."""
+    for s in launch.kernel.body:
+        if not isinstance(s, Compute) or len(launch.kernel.body) != 1 or suits_lanes(s):
+            return None
+        folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
+        if len(folds) == 1 and folds[0].kind in ("min", "max") and folds[0].dtype is t.float32:
+            return folds[0]
+    return None
+
+
+def _fills(x: Load) -> bool:
+    return x.mode == "guard" and isinstance(x.default, Const)
 
 
 def _loads(launch: Launch, buffer: Buffer) -> list[Expr]:
@@ -90,11 +103,13 @@ def _has_part(form: Dim, part: Dim) -> bool:
     return part.terms <= form.terms
 
 
-def _pad(name: str, padded: str, b: Buffer, before: list[int], shape: tuple[Dim, ...]) -> Launch:
-    k = Builder(0)
+def _pad(name: str, padded: str, x: Load, before: list[int], shape: tuple[Dim, ...]) -> Launch:
+    k, b = Builder(0), x.buffer
+    assert x.default is not None
+    default = x.default
     source = Tensor(Buffer("x", b.dtype, b.shape))
     out = k.compute(
-        shape, lambda *i: source.guard([j - p for j, p in zip(i, before, strict=True)], 0.0)
+        shape, lambda *i: source.guard([j - p for j, p in zip(i, before, strict=True)], default)
     )
     return Launch(k.kernel("pad", (source,), (out,)), (name,), (padded,), ())
 

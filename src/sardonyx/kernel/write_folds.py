@@ -1,0 +1,122 @@
+"""The loops of folds whose terms are taken sixteen at a time: sums, products, extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from sardonyx.kernel.expr import Axis, Fold
+from sardonyx.kernel.folds import LANES, identity
+from sardonyx.kernel.spelling import c_type, literal, suffix
+
+if TYPE_CHECKING:
+    from sardonyx.kernel.write import Writer
+
+Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
+
+
+def sums(
+    names: Writer,
+    e: Fold,
+    name: str,
+    heads: list[str],
+    bodies: list[list[str]],
+    innermost: Innermost,
+) -> list[str]:
+    """The 16-way sum or product: partial results in an array."""
+    when, guarded, term = innermost
+    parts, T, sign = names.fresh("p"), c_type(e.dtype), "+" if e.kind == "sum" else "*"
+    one = literal(identity(e), e.dtype)
+    start = "0" if e.kind == "sum" else ", ".join([one] * LANES)
+    extent = e.axes[-1].extent
+    aligned = len(e.axes) == 1 or (isinstance(extent, int) and extent % LANES == 0)
+
+    def step(lane: str) -> list[str]:
+        return under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
+
+    if aligned:
+        inner = _in_sixteens(names, e.axes[-1], bodies[-1], step)
+        lines = nest(heads[:-1], bodies[:-1], inner)
+    else:
+        count = names.fresh("q")
+        counted = [*step(f"{count} & {LANES - 1}"), f"{count}++;"]
+        lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
+    result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
+    return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
+
+
+def extremes(
+    names: Writer,
+    e: Fold,
+    name: str,
+    heads: list[str],
+    bodies: list[list[str]],
+    innermost: Innermost,
+) -> list[str]:
+    """The minimum or maximum of float32 as that of integers in the same order, which are
+    compared at once; it has no order of its own."""
+    when, guarded, term = innermost
+    parts, rank = names.fresh("p"), f"sx_{e.kind}rank_f32"
+    start = f"{rank}({bare(literal(identity(e), e.dtype))})"
+
+    def step(part: str) -> list[str]:
+        found = f"sx_{e.kind}_i32({part}, {rank}({bare(term)}))"
+        return under(when, [*guarded, f"{part} = {found};"])
+
+    last = e.axes[-1].extent
+    if isinstance(last, int) and last < 2 * LANES:
+        result = f"sx_float_i32(sx_turned_i32({parts}))"
+        lines = [f"int32_t {parts} = {start};", *nest(heads, bodies, step(parts))]
+        return [*lines, f"const float {name} = {result};"]
+    inner = _in_sixteens(names, e.axes[-1], bodies[-1], lambda lane: step(f"{parts}[{lane}]"))
+    return [
+        f"int32_t {parts}[{LANES}];",
+        f"for (int l = 0; l < {LANES}; l++) {parts}[l] = {start};",
+        *nest(heads[:-1], bodies[:-1], inner),
+        f"const float {name} = sx_{e.kind}16_f32({parts});",
+    ]
+
+
+def _in_sixteens(
+    names: Writer, axis: Axis, body: list[str], step: Callable[[str], list[str]]
+) -> list[str]:
+    """A loop over axis whose element i goes to lane i mod 16, in a form that vectorises."""
+    i, n = names.given[axis], names.size(axis.extent)
+    if isinstance(axis.extent, int) and axis.extent <= LANES:
+        return [f"for (int64_t {i} = 0; {i} < {n}; {i}++) {{", *body, *step(i), "}"]
+    base, lane = names.fresh("b"), names.fresh("l")
+    whole = [
+        f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{",
+        f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
+        f"const int64_t {i} = {base} + {lane};",
+        *body,
+        *step(lane),
+        "}",
+        "}",
+    ]
+    rest = [f"for (int64_t {i} = {base}; {i} < {n}; {i}++) {{", *body, *step(f"{i} - {base}"), "}"]
+    if isinstance(axis.extent, int) and axis.extent % LANES == 0:
+        rest = []
+    return [f"int64_t {base} = 0;", *whole, *rest]
+
+
+def under(when: str, lines: list[str]) -> list[str]:
+    return [f"if ({when}) {{", *lines, "}"] if when else lines
+
+
+def nest(heads: Sequence[str], bodies: Sequence[list[str]], inner: list[str]) -> list[str]:
+    """Loops inside one another: each head, then what its body starts with."""
+    opened = [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
+    return [*opened, *inner, *["}"] * len(heads)]
+
+
+def bare(text: str) -> str:
+    """text without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]

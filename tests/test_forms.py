@@ -1,0 +1,114 @@
+"""Fast forms of single operations give the bits of the machine where their cases meet: tiles that
+do not fill, borders, zeros of either sign, NaNs. Each family is one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+from slices import Net
+from test_passes import check, values
+
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+
+ZEROS = np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-40, 1.5, -1.5] * 4)
+
+
+def transposes(net: Net) -> None:
+    shapes = ((7, 9), (8, 8), (16, 33), (40, 17), (3, 20, 35), (2, 9, 1, 24), (1, 30, 4, 5))
+    for n, shape in enumerate(shapes):
+        for dtype in (np.float32, np.int8, np.float64):
+            x = values(n, *shape).view(np.uint32).astype(dtype)
+            given = net.feed(f"x{n}{np.dtype(dtype)}", x)
+            net.give(net.op("Transpose", given, perm=list(range(len(shape)))[::-1]))
+            net.give(net.op("Transpose", given, perm=[*range(1, len(shape)), 0]))
+
+
+def transposed_sums(net: Net) -> None:
+    """Arithmetic on what is read along another axis."""
+    for n, (rows, columns) in enumerate(((9, 31), (48, 16))):
+        x, y = (net.feed(f"{c}{n}", values(n, rows, columns)) for c in "xy")
+        z = net.feed(f"z{n}", values(n, columns, rows))
+        net.give(net.op("Add", net.op("Transpose", net.op("Mul", x, y), perm=[1, 0]), z))
+
+
+def pools(net: Net) -> None:
+    """Windows over borders, alone and behind a convolution, whose layout they then have."""
+    windows = ([3, 3], [2, 3], [5, 1], [1, 1])
+    for n, (window, steps, ceil) in enumerate(product(windows, ([1, 1], [2, 2], [2, 1]), (0, 1))):
+        x = values(n, 1, 6, 11, 13)
+        x = np.where(np.abs(x) < 0.3, np.copysign(np.float32(0), x), x)
+        about = {"kernel_shape": window, "strides": steps, "ceil_mode": ceil}
+        pads = [window[0] // 2, window[1] // 2] * 2
+        given = net.feed(f"x{n}", x)
+        net.give(net.op("MaxPool", given, pads=pads, **about))
+        for counted in (0, 1):
+            y = net.op("AveragePool", given, pads=pads, count_include_pad=counted, **about)
+            net.give(y)
+    for n, channels in enumerate((16, 24, 40)):
+        weights = values(n, channels, 3, 1, 1)
+        y = net.op("Conv", net.feed(f"c{n}", values(n, 1, 3, 9, 9)), weights)
+        for op in ("MaxPool", "AveragePool"):
+            net.give(net.op(op, y, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+
+
+def bounds(net: Net) -> None:
+    """Minima and maxima with a constant: of every sign of zero."""
+    x = net.feed("x", ZEROS)
+    net.give(net.op("Relu", x))
+    for value in (0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-40):
+        for op, dtype in product(("Max", "Min"), (np.float32, np.float64)):
+            given = x if dtype is np.float32 else net.op("Cast", x, to=11)
+            net.give(net.op(op, given, np.asarray(value, dtype)))
+    net.give(net.op("Clip", x, np.float32(-1), np.float32(0)))
+
+
+def small_folds(net: Net) -> None:
+    """Extremes over fewer terms than lanes."""
+    for n, shape in enumerate(((8, 3), (9, 31), (4, 5, 6))):
+        x = net.feed(f"x{n}", np.resize(ZEROS, shape))
+        axes = np.arange(1, len(shape))
+        net.give(*(net.op(op, x, axes, keepdims=0) for op in ("ReduceMax", "ReduceMin")))
+
+
+FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
+def test_fast_forms_keep_the_bits(family: Callable[[Net], None]) -> None:
+    net = Net()
+    family(net)
+    graph = net.graph()
+    expected, found = Machine(graph).run(net.feeds), NativeEngine(graph).run(net.feeds)
+    assert [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()] == []
+
+
+def text(net: Net) -> str:
+    launches = optimise(lower(net.graph())).launches
+    return "\n".join(print_scheduled(x.kernel).text for x in launches)
+
+
+def test_a_relu_is_one_comparison() -> None:
+    net = Net()
+    net.give(net.op("Relu", net.feed("x", ZEROS)))
+    assert "sx_atleast_f32(" in text(net)
+
+
+@pytest.mark.parametrize("value", [-0.0, np.nan])
+def test_a_maximum_with_the_zero_that_loses_is_no_bound(value: float) -> None:
+    net = Net()
+    net.give(net.op("Max", net.feed("x", ZEROS), np.float32(value)))
+    assert "sx_atleast_f32(" not in text(net)
+
+
+def test_a_pool_outside_of_blocks_reads_a_padded_copy() -> None:
+    net = Net()
+    x = net.feed("x", values(0, 1, 2, 9, 9))
+    net.give(net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+    assert len(check(net).launches) == 2
