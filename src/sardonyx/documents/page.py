@@ -46,15 +46,17 @@ class Document:
 
     @property
     def types(self) -> frozenset[str]:
-        """The element types of the profile for this operator."""
+        """The element types of the data: those of the profile for this operator that ONNX has."""
         own = self.profile.operators[self.name].types
-        return self.profile.types if own is None else own
+        formal = self.schema.inputs or self.schema.outputs
+        data = formal[1 if self.name == "Where" else 0]
+        return (self.profile.types if own is None else own) & {_type(t) for t in data.types}
 
     @property
     def families(self) -> list[str]:
         """The families of types that the operator has here, as tags spell them."""
         found = [f for f, word in FAMILIES.items() if self.types.intersection(SETS[word])]
-        return found if self.name != "Not" else ["BOOL"]
+        return found or ["BOOL"]
 
 
 def document(name: str, profile: Profile) -> Document:
