@@ -36,12 +36,13 @@ TABLE = {
     "stages": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
-    "trace": f"{IR} graph infer plan stages monitor machine numpy",
+    "trace": f"{IR} graph infer plan passes stages monitor machine numpy",
     "emit": f"{IR} graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",
     "calls": "errors types memory compiler build numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls numpy",
+    "watched": f"{IR} graph infer feeds memory monitor machine trace emit build numpy",
     "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
@@ -51,8 +52,7 @@ TABLE = {
     "backend": ABOVE,
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} checker documents monitor trace legalize ort extract passes emit build "
-    "compiler feeds native ops",
+    "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, progress, size_text
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
 from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.loading import open_model
 from sardonyx.machine import Machine
@@ -19,6 +24,11 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan
+from sardonyx.trace import Subject
+from sardonyx.trace.digest import elements
+from sardonyx.trace.observe import make_rules, observed
+from sardonyx.trace.write import started
+from sardonyx.types import Array
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +42,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SIZE",
         help="the bound of a size that depends on data",
     )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="C that can write a trace (make trace) and raise flags (-DSARDONYX_MONITOR): "
+        "operation by operation, in the plan of G, with plain loops",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
 
 
@@ -43,6 +59,8 @@ def execute(args: argparse.Namespace) -> int:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)
         raise FeedError(f"{opened.name} has symbolic dims, exported C needs sizes: add {sizes}")
     feeds = completed(graph, read(graph, args.input), args.seed)
+    if args.trace:
+        return _traced(args, opened.graph, feeds)
     progress(0, 4, "lowering")
     graph, extents = with_extents(graph, dims_of(args.max_dim))
     program = optimise(lower(graph, overridable=False))
@@ -66,4 +84,29 @@ def execute(args: argparse.Namespace) -> int:
     for path in files:
         print(f"{path}  {size_text(path.stat().st_size)}")
     print(f"N: {size_text(made.size)}; test it with: make -C {args.output} test")
+    return 0
+
+
+def _traced(args: argparse.Namespace, graph: Graph, feeds: Mapping[str, Array]) -> int:
+    """Writes the folder of a program that can be observed."""
+    digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
+    machine = started(graph, feeds, fused=True)
+    made = observed(machine, Subject(Path(args.model).name, digest))
+    for _ in machine:
+        pass
+    source = emit(made.program, made.plan, hooks=made.hooks)
+    given = [feeds[n] for n in made.program.inputs]
+    results = [machine.outputs[n] for n in made.program.outputs]
+    paths = export(made.program, source, args.output, given, [np.asarray(x) for x in results])
+    for name, text in made.files.items():
+        paths.append(args.output / name)
+        paths[-1].write_text(text, encoding="utf-8", newline="\n")
+    for i, value in enumerate(given):
+        paths.append(args.output / f"input{i}.bin")
+        paths[-1].write_bytes(elements(value))
+    with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
+        file.write(make_rules(len(given)))
+    for path in paths:
+        print(f"{path}  {size_text(path.stat().st_size)}")
+    print(f"N: {size_text(machine.plan.size)}; write a trace with: make -C {args.output} trace")
     return 0

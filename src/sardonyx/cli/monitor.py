@@ -10,6 +10,7 @@ from sardonyx.errors import RunError
 from sardonyx.loading import open_model
 from sardonyx.machine import Machine
 from sardonyx.monitor import KINDS, Monitor, policy_of
+from sardonyx.watched import WatchedEngine
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[NODE:]KIND=MODE",
         help=f"ignore, record or stop; kinds: {', '.join(KINDS)} (default: record)",
     )
+    parser.add_argument(
+        "--engine", choices=("machine", "native"), default="machine", help="what runs the model"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -31,7 +35,10 @@ def execute(args: argparse.Namespace) -> int:
     feeds = completed(graph, read(graph, args.input), args.seed)
     monitor = Monitor(policy_of(args.policy))
     try:
-        Machine(graph, monitor=monitor).run(feeds)
+        if args.engine == "native":
+            WatchedEngine(graph, monitor).run(feeds)
+        else:
+            Machine(graph, monitor=monitor).run(feeds)
     except RunError as error:
         print(error)
     for finding in monitor.findings:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import TypeAlias
 
 from sardonyx.dims import product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
@@ -24,6 +25,7 @@ from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
 from sardonyx.plan import Plan
 
+Hook: TypeAlias = tuple[int, bool, bool]
 CONTRACT_FLAGS = (
     "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
 )
@@ -40,6 +42,7 @@ def emit(
     units: int = 1,
     unfused: bool = False,
     extents: Sequence[Extent] = (),
+    hooks: Mapping[int, Hook] | None = None,
 ) -> Source:
     """The C of a program.
 
@@ -48,7 +51,9 @@ def emit(
     prefix: of the names that the linker sees. printer: how kernels are written. units: into
     how many more files the kernels are split (1: none, they stand in model.c). unfused:
     numerics="unfused". extents: symbolic dims that the program finds as it runs; then there is a
-    plan for their bounds, and no other symbol.
+    plan for their bounds, and no other symbol. hooks: launches that are observed, as observe.h
+    (which the caller provides) says; a hook is a step, whether it begins with this launch, and
+    whether it ends with it.
     """
     symbols = (*symbols, *(e.symbol for e in extents))
     places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
@@ -66,7 +71,7 @@ def emit(
         ]
 
     wrappers = wrappers_of(program, places, "")
-    steps = _steps(program, places, wrappers, prefix, extents=extents)
+    steps = _steps(program, places, wrappers, prefix, extents=extents, hooks=hooks or {})
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
@@ -74,7 +79,7 @@ def emit(
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix, extents),
-        main=first + _main(rest),
+        main=first + _main(rest, '#include "observe.h"\n' if hooks else ""),
         units=split,
         blob=places.blob,
         memory=None if plan is None else plan.size,
@@ -93,12 +98,12 @@ def _environment() -> str:
     return files("sardonyx.emit").joinpath("environment.h").read_text("utf-8")
 
 
-def _main(parts: Sequence[str]) -> str:
+def _main(parts: Sequence[str], more: str) -> str:
     body = "\n".join(parts)
     head = f"/* Written by Sardonyx. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
     copies = "#include <string.h>\n" if "memcpy(" in body else ""
     include = '#include "model.h"\n'
-    return f"{head}{include}{copies}{prelude(body)}\n{body}"
+    return f"{head}{include}{more}{copies}{prelude(body)}\n{body}"
 
 
 def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...]:
@@ -125,24 +130,47 @@ def _steps(
     prefix: str,
     name: str = "sx_steps",
     extents: Sequence[Extent] = (),
+    hooks: Mapping[int, Hook] | None = None,
 ) -> list[str]:
     """The function that does everything, in order."""
     written = {n: i for i, launch in enumerate(program.launches) for n in launch.writes}
     lines = _copies_in(program, places) + _found(extents, written, -1, places)
+    lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
     for i, w in enumerate(wrappers):
-        if w.traps:
-            lines += [f"status->operation = {i};", f"{w.name}(c, status);"]
-            lines.append("if (status->error) return;")
-        elif "{" in w.text:
-            lines.append(f"{w.name}(c);")
+        call = _called(i, w)
+        lines += _hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
         lines += _found(extents, written, i, places)
-    lines += _copies_out(program, places)
+    lines += [*_copies_out(program, places), *(["SARDONYX_END(c->memory);"] if hooks else [])]
     used = list(declarations("\n".join(lines)))
     unused = [] if "status" in "\n".join(lines) else ["(void)status;"]
     body = [*used, *unused, *(lines or ["(void)c;"])]
     more = ", int64_t *extents" if extents else ""
     head = f"static SX_APART void {name}(const {prefix}_context *c, sx_status *status{more}) {{"
     return [head, *(f"  {line}" for line in body), "}"]
+
+
+def _called(number: int, w: Wrapper) -> list[str]:
+    """The call of a wrapper, where it does anything."""
+    if w.traps:
+        lines = [f"status->operation = {number};", f"{w.name}(c, status);"]
+        return [*lines, "if (status->error) return;"]
+    return [f"{w.name}(c);"] if "{" in w.text else []
+
+
+def _hooked(number: int, w: Wrapper, call: list[str], hook: Hook) -> list[str]:
+    """A call that is observed; one with which a step does not end is made for the observer."""
+    step, begins, ends = hook
+    before = [f"SARDONYX_BEFORE(c->memory, {step});"] if begins else []
+    if not ends:
+        status = ", status" if w.traps else ""
+        calm = ["if (SARDONYX_OBSERVED) status->error = 0;"] if w.traps else []
+        return [*before, f"if (SARDONYX_OBSERVED) {w.name}(c{status});", *calm]
+    if w.traps:
+        call = [*call[:-1], "if (status->error) {", f"  SARDONYX_TRAP(c->memory, {step});"]
+        call += ["  return;", "}"]
+    stop = f"  status->error = 4, status->operation = {number};"
+    after = [f"if (SARDONYX_AFTER(c->memory, {step})) {{", stop, "  return;", "}"]
+    return [*before, *call, *after]
 
 
 def _found(
@@ -165,8 +193,13 @@ def _found(
 
 
 def _copies_in(program: Program, places: Places) -> list[str]:
-    """Inputs that the plan puts into M are copied there first."""
+    """Inputs and weights that the plan puts into M are copied there first."""
     lines = []
+    for name in program.weights:
+        place = places.tensor(name)
+        if place.startswith("M ") and program.weights[name].size:
+            source = f"W + {places.blob.add(program.weights[name])}"
+            lines.append(f"memcpy({place}, {source}, (size_t)({_bytes(program, places, name)}));")
     for i, name in enumerate(program.inputs):
         place = places.tensor(name)
         if place.startswith("M "):

@@ -27,9 +27,10 @@ class Places:
 
     def tensor(self, name: str) -> str:
         """An expression of type (const) unsigned char * or void *: where the tensor lies."""
-        if name in self.program.weights:
-            return f"W + {self.blob.add(self.program.weights[name])}"
         plan = self.plan
+        inside = plan is not None and name in plan.offsets
+        if name in self.program.weights and not inside:
+            return f"W + {self.blob.add(self.program.weights[name])}"
         if plan is not None and name in plan.hosts:
             return self.tensor(plan.hosts[name])
         if plan is not None and name in plan.offsets:

@@ -115,7 +115,7 @@ def _again(
         flags |= made(special(v for v in values.values() if v is not None), outputs)
         digests = [of_tensor(y) for y in outputs]
     except RunError:
-        flags.add("index")
+        flags = {"index"}
         digests = [""] * len(step.writes)
     if digests != [x.after for x in step.writes]:
         other = [x.name for x, d in zip(step.writes, digests, strict=True) if d != x.after]

@@ -1,0 +1,215 @@
+"""The program of a graph as C that can be observed: its operations one by one, in the plan of G.
+
+    made = observed(machine, subject)
+    emit(made.program, made.plan, hooks=made.hooks), made.files
+
+Beyond the N bytes of the machine's plan, M has 64 bytes of flags for each operation, and what the
+kernels of the obligations need. Compiled with -DSARDONYX_TRACE the program writes the trace that
+the machine writes; with -DSARDONYX_MONITOR it raises flags; without, it does neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from sardonyx.infer import kernel_of
+from sardonyx.kernel.ir import Kernel
+from sardonyx.machine import Access, Machine
+from sardonyx.monitor import checks
+from sardonyx.passes.lower import lower
+from sardonyx.passes.program import Launch, Program
+from sardonyx.plan import Plan, padded
+from sardonyx.plan.kernels import step_of
+from sardonyx.trace.form import Form, Hole, Subject, Template, footer_template, form
+from sardonyx.types import TensorType
+
+SLOT = 64  # bytes of flags per operation
+LITERAL = 400  # characters of a string literal
+_KINDS = {"initial": "d", "read": "r", "before": "b", "after": "d", "flag": "f", "output": "d"}
+
+Hook = tuple[int, bool, bool]  # step, whether it begins here, whether it ends here
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observed:
+    """A program with a launch for each obligation, its plan, what is observed of its launches, and
+    the C files beside model.c. flags: where the flags begin in M."""
+
+    program: Program
+    plan: Plan
+    hooks: Mapping[int, Hook]
+    files: Mapping[str, str]
+    flags: int
+
+
+def observed(machine: Machine, subject: Subject) -> Observed:
+    """The program of a machine that was started on a graph of known sizes, and took no step."""
+    graph = machine.state.graph
+    made, base = form(machine, subject), padded(machine.plan.size)
+    launches, scratch, hooks = list[Launch](), list[tuple[int, ...]](), dict[int, Hook]()
+    names, sizes = dict[str, TensorType](), dict[str, int]()
+    end = beyond = base + SLOT * len(made.steps)
+    plain = {launch.operations[0]: launch for launch in lower(graph, overridable=False).launches}
+    for k, (record, _) in enumerate(made.steps):
+        kernel = kernel_of(graph, record.operation)
+        check = checks(kernel)
+        if check is not None:
+            launch, at = _check(k, plain[record.operation], check), beyond
+            offsets, end = _stacked(check, at, end)
+            hooks[len(launches)] = (k, True, False)
+            names[launch.writes[0]] = TensorType(check.outputs[0].dtype, (2,))
+            sizes[launch.writes[0]] = base + SLOT * k + 2
+            launches.append(launch)
+            scratch.append(offsets)
+        hooks[len(launches)] = (k, check is None, True)
+        launches.append(plain[record.operation])
+        scratch.append(machine.plan.scratch[k])
+    program = Program(
+        tuple(graph.inputs),
+        graph.outputs,
+        {**graph.types, **names},
+        {n: v for n, v in graph.initializers.items() if n not in graph.inputs},
+        tuple(launches),
+    )
+    plan = replace(
+        machine.plan,
+        offsets={**machine.plan.offsets, **sizes},
+        scratch=tuple(scratch),
+        size=padded(end),
+    )
+    return Observed(program, plan, hooks, _files(made, base, plan, program), base)
+
+
+def _check(step: int, launch: Launch, kernel: Kernel) -> Launch:
+    """The launch of an operation's obligations."""
+    return Launch(kernel, launch.reads[: len(kernel.inputs)], (f"flags of step {step}",), ())
+
+
+def _stacked(kernel: Kernel, start: int, end: int) -> tuple[tuple[int, ...], int]:
+    """Places for the temporaries of a kernel, one after the other; the end of M so far."""
+    offsets, at = [], start
+    for size in step_of(replace(kernel, inputs=(), outputs=(), views=()), (), ()).scratch:
+        offsets.append(at)
+        at += padded(size)
+    return tuple(offsets), max(end, at)
+
+
+@cache
+def _text(name: str) -> str:
+    return files("sardonyx.trace").joinpath(name).read_text("utf-8")
+
+
+def _files(made: Form, base: int, plan: Plan, program: Program) -> dict[str, str]:
+    """Every C file beside the program's own."""
+    header = _text("observe.h").replace("@FLAGS@", str(base))
+    sizes = [
+        [_size(program.tensors[n]) for n in names] for names in (program.inputs, program.outputs)
+    ]
+    main = _text("trace_main.c").replace("@MEMORY@", str(max(1, plan.size)))
+    for key, given in zip(("IN", "OUT"), sizes, strict=True):
+        main = main.replace(f"@{key}PUTS@", ", ".join(map(str, given)) or "0")
+        main = main.replace(f"@{key}@", str(len(given)))
+    return {
+        "observe.h": header.replace("@OPERATIONS@", str(len(made.steps))),
+        "observe.c": "\n".join([_HEAD, *_tables(made), _text("observe.c"), "#endif\n"]),
+        "sha256.h": _text("sha256.h"),
+        "trace_main.c": main,
+    }
+
+
+def make_rules(inputs: int) -> str:
+    """What is added to the Makefile: `make trace` writes run.jsonl from the recorded inputs."""
+    return _RULES.format(inputs=" ".join(f"input{i}.bin" for i in range(inputs)))
+
+
+_RULES = """
+# make trace   writes run.jsonl, the trace of the recorded run
+TRACED = trace_main.c model.c observe.c weights.c
+
+trace_model: $(TRACED) model.h observe.h sha256.h
+	$(CC) $(CFLAGS) $(SX_FLAGS) -DSARDONYX_TRACE $(LDFLAGS) -o $@ $(TRACED) -lm
+
+trace: trace_model
+	./trace_model {inputs} > run.jsonl
+
+.PHONY: trace
+"""
+
+
+def _size(tensor: TensorType) -> int:
+    count = tensor.dtype.size
+    for d in tensor.shape or ():
+        assert isinstance(d, int)
+        count *= d
+    return count
+
+
+_HEAD = """\
+/* Written by Sardonyx: what is observed of model.c. */
+#include "observe.h"
+#if defined(SARDONYX_TRACE) || defined(SARDONYX_MONITOR)
+#include <stdint.h>
+#include <string.h>
+#if defined(SARDONYX_TRACE)
+#include "sha256.h"
+#endif
+typedef struct { int64_t offset, count; int width; char kind; } sx_region;
+typedef struct { char kind; int index; const char *text; } sx_piece;
+typedef struct { const sx_region *regions; int reads, writes; const sx_piece *line; } sx_step;
+"""
+
+
+def _tables(made: Form) -> Iterator[str]:
+    """The regions and lines of all steps, of the header and of the footers."""
+    held = max((len(r.reads) + len(r.writes) for r, _ in made.steps), default=1)
+    yield f"#define SX_HELD {max(1, held)}"
+    rows = []
+    for k, (record, _) in enumerate(made.steps):
+        yield _regions(f"sx_regions{k}", (*record.reads, *record.writes))
+        rows.append(f"{{sx_regions{k}, {len(record.reads)}, {len(record.writes)}, SX_LINE({k})}}")
+    yield "#if defined(SARDONYX_TRACE)\n#define SX_LINE(k) sx_line##k"
+    yield _regions("sx_initial", made.initial)
+    yield _regions("sx_outputs", made.outputs)
+    for k, (_, template) in enumerate(made.steps):
+        yield _pieces(f"sx_line{k}", template)
+    yield _pieces("sx_header", made.header)
+    for name, end in (("sx_footer", "complete"), ("sx_cut", "trapped")):
+        yield _pieces(name, footer_template(made.outputs, end), root=True)
+    yield "#else\n#define SX_LINE(k) 0\n#endif"
+    yield "static const sx_step sx_table[] = {\n" + ",\n".join(rows or ["{0, 0, 0, 0}"]) + "};"
+
+
+def _regions(name: str, accesses: Sequence[Access]) -> str:
+    rows = [_region(a) for a in accesses] or ["{0, 0, 1, 'i'}"]
+    return f"static const sx_region {name}[] = {{{', '.join(rows)}}};"
+
+
+def _region(a: Access) -> str:
+    floats = a.dtype.is_float and a.dtype.bits >= 16
+    kind = "i" if not floats else "b" if a.dtype.name == "bfloat16" else "f"
+    return f"{{{a.offset}, {a.size // a.dtype.size}, {a.dtype.size}, '{kind}'}}"
+
+
+def _pieces(name: str, template: Template, root: bool = False) -> str:
+    rows = []
+    for p in template:
+        match p:
+            case Hole("count"):
+                rows.append("{'c', -1, 0}")
+            case Hole(kind, index):
+                rows.append(f"{{'{_KINDS[kind]}', {index}, 0}}")
+            case str():
+                rows += [f"{{'t', 0, \"{part}\"}}" for part in _literals(p)]
+    if root:
+        rows += ["{'m', 0, 0}", '{\'t\', 0, "\\""}']
+    return f"static const sx_piece {name}[] = {{\n" + ",\n".join([*rows, "{0, 0, 0}"]) + "};"
+
+
+def _literals(text: str) -> Iterator[str]:
+    """The text as C string literals: it is ASCII, and no trigraph comes about."""
+    for i in range(0, len(text), LITERAL):
+        part = text[i : i + LITERAL].replace("\\", "\\\\").replace('"', '\\"')
+        yield part.replace("?", "\\?")

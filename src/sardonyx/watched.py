@@ -1,0 +1,145 @@
+"""The native engine with the run-time monitor: the program of G compiled with its checks.
+
+    monitor = Monitor(policy_of(["nan=stop"]))
+    WatchedEngine(graph, monitor).run(feeds)
+    monitor.findings
+
+It runs operation by operation, with plain loops, in the plan of G: so the flags are those of the
+machine, and it is slower than the native engine, which fuses operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+
+from sardonyx import build
+from sardonyx.emit import emit
+from sardonyx.errors import RunError, UnsupportedModel
+from sardonyx.feeds import checked
+from sardonyx.graph import Graph
+from sardonyx.infer import value_inputs
+from sardonyx.machine import StepRecord
+from sardonyx.memory import aligned
+from sardonyx.monitor import KINDS, Monitor
+from sardonyx.trace.form import Subject
+from sardonyx.trace.observe import SLOT, Observed, observed
+from sardonyx.trace.write import started
+from sardonyx.types import Array, TensorType
+
+WATCHED = "#define SARDONYX_MONITOR 1\n"
+
+
+class _Context(ctypes.Structure):
+    _fields_ = (
+        ("memory", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("dims", ctypes.c_void_p),
+        ("offsets", ctypes.c_void_p),
+        ("inputs", ctypes.c_void_p),
+        ("outputs", ctypes.c_void_p),
+        ("operation", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiled:
+    made: Observed
+    steps: tuple[StepRecord, ...]
+    run: Callable[[int], int]
+    weights: Array
+
+
+class WatchedEngine:
+    """Runs a graph of sizes that its inputs decide as compiled C, and tells a monitor of each flag.
+
+    Raises UnsupportedModel where data decides sizes or the host takes part, BuildError where there
+    is no C compiler.
+    """
+
+    name = "native"
+
+    def __init__(self, graph: Graph, monitor: Monitor, *, fused: bool = True) -> None:
+        self.graph = graph
+        self.monitor = monitor
+        self._fused = fused
+        self._compiled: dict[object, _Compiled] = {}
+        self._lock = Lock()
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name. Raises FeedError, and RunError for a trap or a stop."""
+        fed = {n: np.ascontiguousarray(v) for n, v in checked(self.graph, feeds).items()}
+        if set(fed) - set(self.graph.inputs):
+            raise UnsupportedModel("the watched engine takes no other value for an initializer")
+        with self._lock:
+            found = self._find(fed)
+            program = found.made.program
+            memory = aligned(found.made.plan.size, 0)
+            self._stops(found, memory)
+            outputs = {n: _empty(program.tensors[n]) for n in program.outputs}
+            error = _call(found, memory, [fed[n] for n in program.inputs], list(outputs.values()))
+            self._tell(found, memory, error)
+        return outputs
+
+    def _find(self, fed: Mapping[str, Array]) -> _Compiled:
+        values = [(n, fed[n].tobytes()) for n in value_inputs(self.graph) if n in fed]
+        key = (tuple((n, v.shape) for n, v in fed.items()), tuple(values))
+        if key not in self._compiled:
+            machine = started(self.graph, fed, self._fused)
+            made = observed(machine, Subject(fused=self._fused))
+            source = emit(made.program, made.plan, hooks=made.hooks, unfused=not self._fused)
+            texts = {**source.files(), **made.files}
+            texts.pop("trace_main.c")
+            marked = {n: WATCHED + t if n.endswith(".c") else t for n, t in texts.items()}
+            library = build.load(build.library(marked))
+            run = library.sardonyx_run
+            run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int
+            weights = build.mapped(source.blob)
+            self._compiled = {key: _Compiled(made, machine.records(), run, weights)}
+        return self._compiled[key]
+
+    def _stops(self, found: _Compiled, memory: Array) -> None:
+        """Tells the C at which flags to stop."""
+        for record in found.steps:
+            at = found.made.flags + SLOT * record.number + 8
+            modes = [self.monitor.policy.mode(record.operation, kind) for kind in KINDS]
+            memory[at : at + len(KINDS)] = [mode == "stop" for mode in modes]
+
+    def _tell(self, found: _Compiled, memory: Array, error: int) -> None:
+        """Notes the flags; raises what the run ended with."""
+        stopped = ""
+        for record in found.steps:
+            at = found.made.flags + SLOT * record.number
+            kinds = [kind for kind, flag in zip(KINDS, memory[at : at + 5], strict=True) if flag]
+            stops = self.monitor.note(record.number, record.operation, kinds)
+            if stops:
+                stopped = f"{record.operation}, step {record.number}"
+                stopped += f": the monitor stopped at {', '.join(stops)}"
+            if "index" in kinds:
+                stopped = f"{record.operation}, step {record.number}: an index is out of bounds"
+        if error:
+            raise RunError(stopped or f"the compiled program ended with the error {error}")
+
+
+def _empty(tensor: TensorType) -> Array:
+    return np.empty([d for d in tensor.shape or () if isinstance(d, int)], tensor.dtype.numpy)
+
+
+def _call(found: _Compiled, memory: Array, inputs: list[Array], outputs: list[Array]) -> int:
+    given, written = (
+        (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+        for arrays in (inputs, outputs)
+    )
+    context = _Context(
+        memory.ctypes.data,
+        found.weights.ctypes.data,
+        0,
+        0,
+        ctypes.addressof(given),
+        ctypes.addressof(written),
+    )
+    return int(found.run(ctypes.addressof(context)))
