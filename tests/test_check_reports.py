@@ -359,3 +359,23 @@ def test_what_is_computed_lies_in_its_interval(
         assert interval.nan or not np.isnan(wide).any()
         rest = wide[~np.isnan(wide)]
         assert rest.size == 0 or (interval.low <= rest.min() and rest.max() <= interval.high)
+
+
+def test_every_tensor_of_a_trained_network_lies_in_its_interval() -> None:
+    """With a declared range of the image; convolutions, norms, products and a softmax."""
+    graph = sx.load(ROOT / "examples" / "digits" / "digits.onnx", dims={"N": 1})
+    found = intervals(graph, {"image": Interval(0.0, 16.0)}, graph.initializers)
+    assert found["scores"].low >= 0.0
+    assert found["scores"].high < 1.01
+    source = np.random.default_rng(2)
+    images = [source.uniform(0, 16, 64), np.zeros(64), np.full(64, 16.0)]
+    for image in images:
+        machine = sx.Machine(graph)
+        feeds = {"image": image.reshape(1, 1, 8, 8).astype(np.float32)}
+        for step in machine.start(feeds):
+            for name in [written.name for written in step.writes]:
+                value, interval = machine.value(name), found[name]
+                assert interval.low <= value.min(), name
+                assert value.max() <= interval.high, name
+    bounded = [i.finite and not i.nan for n, i in found.items() if n not in graph.initializers]
+    assert all(bounded)

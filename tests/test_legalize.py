@@ -279,3 +279,29 @@ def test_external_data_is_taken_in(tmp_path: Path) -> None:
     done = legalize(path)
     assert done.report.conforms
     assert numpy_helper.to_array(done.model.graph.initializer[0]).tolist() == weights.tolist()
+
+
+def test_a_model_that_cannot_be_run_is_mended_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sardonyx.errors import UnsupportedModel
+    from sardonyx.legalize import verify
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedModel("no such operator")
+
+    monkeypatch.setattr(verify, "make_engine", refuse)
+    done = legalize(model("g (float[2,3] x) => (float[2,3] y) { y = Softmax (x) }"))
+    assert done.feeds == 0
+    assert {c.equal for c in done.changes} == {None}
+
+
+def test_symbolic_dims_that_are_left_stay_stated() -> None:
+    done = legalize(model("g (float[N] x) => (float[N] y) { h = Relu (x)  y = Exp (h) }"))
+    assert {f.rule for f in done.report.violations} == {"T04"}
+
+
+def test_transient_restrictions_can_be_allowed(tmp_path: Path) -> None:
+    made = model("g (float[2,3,4] x, float[2,4,5] z) => (float[2,3,5] y) { y = MatMul (x, z) }")
+    onnx.save(made, tmp_path / "in.onnx")
+    command = ["legalize", str(tmp_path / "in.onnx"), "-o", str(tmp_path / "out.onnx"), "--quiet"]
+    assert main(command) == 1
+    assert main([*command, "--allow", "transient"]) == 0

@@ -22,6 +22,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="the size of a symbolic dim"
     )
     parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        choices=["transient"],
+        help="restrictions that are meant to be lifted do not count",
+    )
+    parser.add_argument(
         "--verify",
         choices=["fix", "model", "none"],
         default="fix",
@@ -44,6 +51,7 @@ def execute(args: argparse.Namespace) -> int:
         args.profile,
         dims=dims_of(args.dim),
         strict_tbc=args.strict_tbc,
+        allow=args.allow,
         verify=args.verify,
         engine=args.engine,
         seed=args.seed,

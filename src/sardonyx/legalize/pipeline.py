@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -54,8 +54,9 @@ FIXES: tuple[tuple[str, Fix], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one fix did. equal: whether the outputs' bytes were the same before and after; None
-    where that was not tried. undone: why it was taken back, "" where it was not."""
+    """What one fix did. equal: whether the outputs' bytes were the same before and after; None if
+    that was not tried, or the model cannot be run. undone: why it was taken back, "" where it was
+    not."""
 
     fix: str
     name: str
@@ -66,8 +67,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Legalized:
-    """A model of the profile, as far as it could be made one. feeds: how many sets of feeds the
-    fixes were tried on. report: what is left."""
+    """A model of the profile, as far as it could be made one. feeds: how many sets of feeds gave
+    outputs, on which the fixes were tried. report: what is left."""
 
     model: ModelProto
     changes: tuple[Change, ...]
@@ -85,6 +86,7 @@ def legalize(
     *,
     dims: Mapping[str, int] | None = None,
     strict_tbc: bool = False,
+    allow: Iterable[str] = (),
     verify: Verify = "fix",
     engine: Kind = "machine",
     seed: int = 0,
@@ -109,12 +111,11 @@ def legalize(
         changes.append(change)
     if verify == "model":
         found = list(differences(before, run(work.graph, sets, engine)))
-        changes.append(
-            Change("all", "all fixes", ("all fixes together",), not found, "; ".join(found))
-        )
-    report = check(work.proto, chosen, strict_tbc=strict_tbc)
+        equal = not found if before.ran else None
+        changes.append(Change("all", "all fixes", ("all fixes together",), equal, "; ".join(found)))
+    report = check(work.proto, chosen, allow=allow, strict_tbc=strict_tbc)
     return Legalized(
-        work.proto, tuple(c for c in changes if c.lines or c.undone), len(sets), report
+        work.proto, tuple(c for c in changes if c.lines or c.undone), before.ran, report
     )
 
 
@@ -163,4 +164,4 @@ def _apply(
     found = list(differences(before, run(graph, sets, engine)))
     if found:
         return work, Change(fix, function.__name__, lines, False, "; ".join(found))
-    return twin, Change(fix, function.__name__, lines, True)
+    return twin, Change(fix, function.__name__, lines, True if before.ran else None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from onnx import ValueInfoProto, helper
 
+from sardonyx.dims import str_dim
 from sardonyx.legalize.work import Work
 from sardonyx.types import TensorType
 
@@ -36,7 +37,7 @@ def state_types(work: Work) -> Iterator[str]:
     types = work.graph.types
     edge = {v.name for v in (*graph.input, *graph.output)}
     made = [n for node in graph.node for n in node.output if n and n not in edge]
-    infos = [_info(n, types[n]) for n in made if n in types and _static(types[n])]
+    infos = [_info(n, types[n]) for n in made if n in types and types[n].shape is not None]
     before = sorted(v.SerializeToString(deterministic=True) for v in graph.value_info)
     after = sorted(v.SerializeToString(deterministic=True) for v in infos)
     if before != after:
@@ -58,5 +59,5 @@ def _static(kind: TensorType) -> bool:
 
 
 def _info(name: str, kind: TensorType) -> ValueInfoProto:
-    shape = [d for d in kind.shape or () if isinstance(d, int)]
+    shape = [d if isinstance(d, int) else str_dim(d) for d in kind.shape or ()]
     return helper.make_tensor_value_info(name, kind.dtype.onnx, shape)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.engines import Kind, make_engine
-from sardonyx.errors import RunError, SardonyxError
+from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.types import Array, DType
 
@@ -20,17 +20,23 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 65504.0
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a model gave: for each set of feeds its outputs' bytes, or the error."""
+    """What a model gave: for each set of feeds its outputs' bytes, or the kind of error. refusal:
+    why it cannot be run at all, "" if it can."""
 
     outcomes: tuple[Outcome, ...]
+    refusal: str = ""
 
     @property
-    def feeds(self) -> int:
-        return len(self.outcomes)
+    def ran(self) -> int:
+        """How many sets of feeds gave outputs."""
+        return sum(isinstance(o, tuple) for o in self.outcomes)
 
 
 def feeds_of(graph: Graph, seed: int = 0, random: int = 2) -> list[dict[str, Array]]:
-    """Random feeds, and edge ones: zeros, and values with every special number in every place."""
+    """Random feeds, and edge ones: zeros, special numbers, magnitudes of every size. None where an
+    input is of a type that has no random values here (strings, sequences)."""
+    if any(name not in graph.types for name in graph.inputs):
+        return []
     source = np.random.default_rng(seed)
     makers = [*([_normal] * random), _zero, _special, _limits]
     return [{n: make(source, graph, n) for n in graph.inputs} for make in makers]
@@ -85,7 +91,7 @@ def run(graph: Graph, sets: Sequence[Feeds], kind: Kind = "machine") -> Evidence
     try:
         engine = make_engine(graph, kind)
     except SardonyxError as error:
-        return Evidence(tuple(f"{type(error).__name__}: {error}" for _ in sets))
+        return Evidence(("refused",) * len(sets), str(error))
     return Evidence(tuple(_outcome(engine.run, graph, feeds) for feeds in sets))
 
 
@@ -93,10 +99,8 @@ def _outcome(run: object, graph: Graph, feeds: Feeds) -> Outcome:
     given = {n: v for n, v in feeds.items() if n in graph.inputs}
     try:
         found = run(given)  # type: ignore[operator]
-    except RunError:
-        return "RunError"
     except SardonyxError as error:
-        return f"{type(error).__name__}: {error}"
+        return type(error).__name__
     return tuple(_bytes(found[name]) for name in graph.outputs)
 
 
@@ -105,7 +109,10 @@ def _bytes(value: Array) -> bytes:
 
 
 def differences(before: Evidence, after: Evidence) -> Iterator[str]:
-    """Which feeds gave something else."""
+    """Which feeds gave something else, or that the second cannot be run."""
+    if after.refusal and not before.refusal:
+        yield f"it cannot be run any more: {after.refusal}"
+        return
     for i, (a, b) in enumerate(zip(before.outcomes, after.outcomes, strict=True)):
         if a != b:
             yield f"feeds {i}: {b if isinstance(b, str) else 'other bytes'}"
