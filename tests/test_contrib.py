@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import node_cases
 import numpy as np
 import onnx
 import pytest
+from kernels import check, compile_all
 from onnx import NodeProto, helper
+from op_runs import as_operand
 
 from sardonyx.engines import make_engine
-from sardonyx.ops.registry import find, operators
+from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.verify import settle
+from sardonyx.ops.registry import find, lower, operators
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, TensorType, by_numpy
 
@@ -617,6 +623,27 @@ def test_both_engines_give_the_same_bytes() -> None:
     native = make_engine(graph, "native").run(feeds)
     for output, value in machine.items():
         assert value.tobytes() == native[output].tobytes(), output
+
+
+def settled(case: Case) -> tuple[Kernel, int]:
+    op = find(case.domain, case.op, 1)
+    assert op is not None
+    operands = [None if x is None else as_operand(i, x) for i, x in enumerate(case.feeds)]
+    return settle(lower(op, operands, node_cases.attributes(case.node()), [True] * case.outputs))
+
+
+def test_every_load_is_proven() -> None:
+    """Those that data decide are written as traps."""
+    assert not {case.op for case in CASES if settled(case)[1]}
+
+
+def test_printed_c_gives_the_interpreter_s_bytes(tmp_path: Path) -> None:
+    """Without a warning of the strictest settings."""
+    kernels = [(settled(case)[0], list(case.feeds)) for case in CASES]
+    texts = [print_c(kernel).named(f"k{i}") for i, (kernel, _) in enumerate(kernels)]
+    library = compile_all(texts, tmp_path, "gcc", ["-O1"])
+    for i, (kernel, feeds) in enumerate(kernels):
+        check((kernel, feeds), getattr(library, f"k{i}"))  # type: ignore[arg-type]
 
 
 def test_every_operator_of_the_domain_has_a_case() -> None:
