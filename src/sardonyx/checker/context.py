@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from onnx import ModelProto, TypeProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 
 from sardonyx import types as t
 from sardonyx.checker.interval import Interval, intervals, whole
@@ -150,13 +150,12 @@ class Context:
             found = {n: v for n, v in found.items() if n not in fed}
         else:
             found.update(self._decoded())
+        decoder = self.model.decoder()
         for node in self.of("Constant"):
             tensor = node.given.get("value")
-            if tensor is not None and node.output() not in found:
-                try:
-                    found[node.output()] = numpy_helper.to_array(tensor)
-                except (ValueError, TypeError):
-                    continue
+            if isinstance(tensor, TensorProto) and node.output() not in found:
+                with suppress(SardonyxError):
+                    found[node.output()] = decoder.tensor(tensor, node.output())
         return found
 
     def _decoded(self) -> Iterator[tuple[str, Array]]:

@@ -59,22 +59,32 @@ def load(source: Source, limits: Limits | None = None) -> Model:
     """
     if isinstance(source, Model):
         return source
+    model = decode(source, limits)
+    check_form(model)
+    return model
+
+
+def decode(source: Source, limits: Limits | None = None) -> Model:
+    """As `load`, of which it leaves out `check_form`: for who wants to say what is wrong."""
+    if isinstance(source, Model):
+        return source
     limits = limits or Limits()
     if isinstance(source, ModelProto):
-        return _checked(Model(source, "the model", None, limits))
+        return Model(source, "the model", None, limits)
     if isinstance(source, bytes | bytearray | memoryview):
         limits.check("file_bytes", len(source), "the size of the model in bytes")
-        return _checked(Model(_decode(bytes(source), "the model"), "the model", None, limits, True))
+        return Model(_decode(bytes(source), "the model"), "the model", None, limits, True)
     path = Path(os.fspath(source))
     data = _read(path, limits)
     proto = _text(data, str(path)) if path.suffix == ".onnxtxt" else _decode(data, str(path))
-    return _checked(Model(proto, str(path), path.parent, limits, True))
+    return Model(proto, str(path), path.parent, limits, True)
 
 
 def parse(text: str, limits: Limits | None = None) -> Model:
     """The model that ONNX text (onnx.parser) describes."""
-    proto = _text(text.encode(), "the text")
-    return _checked(Model(proto, "the text", None, limits or Limits(), True))
+    model = Model(_text(text.encode(), "the text"), "the text", None, limits or Limits(), True)
+    check_form(model)
+    return model
 
 
 def _read(path: Path, limits: Limits) -> bytes:
@@ -116,13 +126,13 @@ def _text(data: bytes, name: str) -> ModelProto:
         raise InvalidModel(f"{name} is not ONNX text: {error}") from None
 
 
-def _checked(model: Model) -> Model:
+def check_form(model: Model) -> None:
+    """Versions, nesting, number of nodes and names; raises as `load` does."""
     try:
         _check_versions(model.proto)
         _check_form(model.proto, model.limits)
     except (InvalidModel, LimitExceeded, UnsupportedModel) as error:
         raise type(error)(f"{model.name}: {error}") from None
-    return model
 
 
 def _check_versions(proto: ModelProto) -> None:
