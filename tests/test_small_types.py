@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from slices import Net
 
 from sardonyx import backend, ort
 from sardonyx import types as t
+from sardonyx.cli import main
 from sardonyx.errors import UnsupportedModel
 from sardonyx.kernel import arith
 from sardonyx.machine import Machine
@@ -230,7 +232,9 @@ def test_moves_keep_every_code() -> None:
             net.op("Squeeze", column, np.array([1])): x,
             net.op("Transpose", given): x.T,
             padded: np.concatenate([np.full((len(x), 1), x[0, 1]), x], 1),
-            net.op("Pad", given, np.array([1, 0, 0, 0])): np.concatenate([np.zeros((1, 2), x.dtype), x]),
+            net.op("Pad", given, np.array([1, 0, 0, 0])): np.concatenate(
+                [np.zeros((1, 2), x.dtype), x]
+            ),
             net.op("Constant", value=numpy_helper.from_array(x)): x,
             net.op(
                 "ConstantOfShape", np.array([3]), value=numpy_helper.from_array(x[0, 1:])
@@ -327,3 +331,17 @@ def test_complex_numbers_are_not_computed_with(op_type: str) -> None:
     net.give(net.op(op_type, x, *more, **mode))
     with pytest.raises(UnsupportedModel, match="complex"):
         Machine(net.graph()).run(net.feeds)
+
+
+def test_the_command_line_reads_what_it_wrote(tmp_path: Path) -> None:
+    """NumPy's files keep of these types the width alone: the model's input says which it is."""
+    x = helper.make_tensor_value_info("x", TensorProto.INT4, [3])
+    y = helper.make_tensor_value_info("x2", TensorProto.INT4, [3])
+    node = helper.make_node("Identity", ["x"], ["x2"])
+    onnx.save(helper.make_model(helper.make_graph([node], "g", [x], [y])), tmp_path / "m.onnx")
+    value = np.array([-8, 7, -1]).astype(t.int4.numpy)
+    np.savez(tmp_path / "x.npz", x=value)
+    out = tmp_path / "y.npz"
+    files = ["--input", str(tmp_path / "x.npz"), "--output", str(out)]
+    assert main(["run", str(tmp_path / "m.onnx"), "--engine", "machine", *files]) == 0
+    assert np.load(out)["x2"].tobytes() == value.tobytes()

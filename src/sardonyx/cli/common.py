@@ -122,6 +122,8 @@ def statistics(value: Array) -> str:
         return f"{int(value.sum())} of {value.size} true"
     if value.dtype.kind in "iu":
         return f"min {value.min()} max {value.max()}"
+    if value.dtype.kind == "c":
+        return f"magnitudes: {statistics(np.abs(value))}"
     wide = value.astype(np.float64)
     nans = int(np.isnan(wide).sum())
     rest = wide[~np.isnan(wide)]

@@ -23,8 +23,10 @@ from sardonyx.types import (
     MapType,
     OptionalType,
     SequenceType,
+    TensorType,
     Value,
     ValueType,
+    by_numpy,
     string,
 )
 
@@ -55,8 +57,16 @@ def read(graph: Graph, options: Sequence[str]) -> dict[str, Array]:
         for name, value in _arrays(graph, option, [n for n in graph.inputs if n not in found]):
             if name in found:
                 raise FeedError(f"--input {option}: '{name}' is fed twice")
-            found[name] = value
+            found[name] = _typed(value, graph.types.get(name))
     return found
+
+
+def _typed(value: Array, wanted: TensorType | None) -> Array:
+    """Of a type that NumPy itself does not have (bfloat16, int4), its files keep only the width."""
+    lost = value.dtype.kind == "V" and by_numpy(value.dtype) is None
+    if wanted is None or not lost or value.dtype.itemsize != wanted.dtype.size:
+        return value
+    return value.view(wanted.dtype.numpy)
 
 
 def _arrays(graph: Graph, option: str, unfed: Sequence[str]) -> list[tuple[str, Array]]:
