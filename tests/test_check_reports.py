@@ -379,3 +379,29 @@ def test_every_tensor_of_a_trained_network_lies_in_its_interval() -> None:
                 assert value.max() <= interval.high, name
     bounded = [i.finite and not i.nan for n, i in found.items() if n not in graph.initializers]
     assert all(bounded)
+
+
+OBLIGATIONS = [
+    ("Abs.1", "g (int8[1] x) => (int8[1] y) { y = Abs (x) }", np.int8, -128),
+    ("Div.1", "g (int32[1] x) => (int32[1] y) { y = Div (x, x) }", np.int32, 0),
+    ("Div.2", "g (int32[1] x) => (int32[1] y) <int32[1] d = {-1}> { y = Div (x, d) }",
+     np.int32, -(2**31)),
+    ("Log.1", "g (float[1] x) => (float[1] y) { y = Log (x) }", np.float32, -1),
+    ("Log.1", "g (float[1] x) => (float[1] y) { y = Log (x) }", np.float32, 0),
+    ("Sqrt.1", "g (float[1] x) => (float[1] y) { y = Sqrt (x) }", np.float32, -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "text", "dtype", "value"), OBLIGATIONS)
+def test_what_is_left_to_the_monitor_is_seen_by_it(
+    rule: str, text: str, dtype: Any, value: int
+) -> None:
+    from sardonyx.monitor import Monitor, policy_of
+
+    made = model(text)
+    (finding,) = check(made).of(rule)
+    assert finding.severity == Severity.DYNAMIC
+    monitor = Monitor(policy_of([]))
+    sx.Machine(resolve(made), monitor=monitor).run({"x": np.array([value], dtype)})
+    (seen,) = {found.kind for found in monitor.findings}
+    assert seen in finding.monitor.split(", ")

@@ -52,7 +52,8 @@ TABLE = {
     "backend": ABOVE,
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit build compiler feeds native ops",
+    "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit "
+    "build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -141,5 +141,5 @@ def _finding(rule: Rule, seen: Seen, context: Context, options: Options) -> Find
         severity = Severity.WARNING
     return Finding(
         rule.id, rule.title, rule.reference, severity, seen.observed, seen.expected, seen.node,
-        seen.operator, seen.tensor, seen.attribute, rule.fix, seen.decided,
+        seen.operator, seen.tensor, seen.attribute, rule.fix, seen.decided, seen.monitor,
     )  # fmt: skip

@@ -33,7 +33,8 @@ class Finding:
 
     reference: the requirement, restriction or tag of SONNX. node: the node's name, or its index in
     the main graph as "#3"; "" where the finding is about the model. fix: the legalizer's fix that
-    would mend it, "" where there is none.
+    would mend it, "" where there is none. monitor: the kind under which `sardonyx monitor` sees
+    what is left to run time, "" where it does not.
     """
 
     rule: str
@@ -48,6 +49,7 @@ class Finding:
     attribute: str = ""
     fix: str = ""
     decided: Decided = Decided.STATICALLY
+    monitor: str = ""
 
     @property
     def where(self) -> str:

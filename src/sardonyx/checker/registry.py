@@ -49,6 +49,7 @@ class Seen:
     attribute: str = ""
     severity: Severity | None = None
     decided: Decided = Decided.STATICALLY
+    monitor: str = ""
 
 
 Found: TypeAlias = Iterator[Seen]
@@ -134,11 +135,13 @@ def at(
     attribute: str = "",
     severity: Severity | None = None,
     decided: Decided = Decided.STATICALLY,
+    monitor: str = "",
 ) -> Seen:
     """What was seen at a node."""
     return Seen(
-        str(observed), str(expected), node.name, node.op, tensor, attribute, severity, decided
-    )
+        str(observed), str(expected), node.name, node.op, tensor, attribute, severity, decided,
+        monitor,
+    )  # fmt: skip
 
 
 def of(

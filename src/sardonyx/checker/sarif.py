@@ -86,6 +86,7 @@ def _result(f: Finding, index: int, report: Report) -> dict[str, Any]:
             "expected": f.expected,
             "fix": f.fix,
             "decided": str(f.decided),
+            "monitor": f.monitor,
         },
     }
 

@@ -13,7 +13,9 @@ def text(report: Report) -> str:
     """One paragraph per finding, then a line that counts them."""
     lines = []
     for f in report.findings:
-        later = " (left to the run-time monitor)" if f.decided == Decided.AT_RUN_TIME else ""
+        watched = f": {f.monitor}" if f.monitor else ", which does not see it"
+        later = f" (left to the run-time monitor{watched})"
+        later = later if f.decided == Decided.AT_RUN_TIME else ""
         fix = f"; fix {f.fix}" if f.fix else ""
         lines.append(f"{f.severity}: {f.rule}: {f.title}: {f.where}{later}")
         lines.append(f"    found {f.observed}; expected {f.expected}")

@@ -29,9 +29,11 @@ def obligation(
     holds: Callable[[Array], bool],
     surely: Callable[[Interval], bool],
     never: Severity = Severity.ERROR,
+    monitor: str = "",
 ) -> Found:
     """What is to be said of a tensor whose values are to fulfil something. `holds` asks a
-    constant, `surely` an interval. never: the severity where a constant breaks it."""
+    constant, `surely` an interval. never: the severity where a constant breaks it. monitor: the
+    kind under which the monitor sees it."""
     value = check.constant(tensor)
     if value is not None and value.dtype != object:
         if not holds(value):
@@ -39,11 +41,11 @@ def obligation(
         return
     interval = check.interval(tensor)
     if not surely(interval):
-        yield _later(node, interval, expected, tensor)
+        yield _later(node, interval, expected, tensor, monitor)
 
 
-def _later(node: Node, interval: Interval, expected: str, tensor: str) -> Seen:
-    return at(node, interval, expected, tensor=tensor, severity=D, decided=LATER)
+def _later(node: Node, interval: Interval, expected: str, tensor: str, monitor: str = "") -> Seen:
+    return at(node, interval, expected, tensor=tensor, severity=D, decided=LATER, monitor=monitor)
 
 
 def _dtype(check: Context, name: str) -> DType | None:
@@ -98,7 +100,7 @@ def div_zero(check: Context) -> Found:
         if dtype is not None and dtype.is_integer:
             yield from obligation(check, node, node.input(1), "not 0",
                                   lambda v: bool((v != 0).all()),
-                                  lambda i: not i.low <= 0 <= i.high)  # fmt: skip
+                                  lambda i: not i.low <= 0 <= i.high, monitor="division")  # fmt: skip
 
 
 @rule("Div.2", "the least integer is not divided by -1", Severity.DYNAMIC, "Div, int: undecided",
@@ -119,7 +121,7 @@ def div_overflow(check: Context) -> Found:
         value = check.constant(node.input(1))
         minus = b.low <= -1 <= b.high if value is None else bool((value == -1).any())
         if a.low <= dtype.min and minus:
-            yield _later(node, a, f"not {dtype.min} over -1", node.input(0))
+            yield _later(node, a, f"not {dtype.min} over -1", node.input(0), "wrap")
 
 
 @rule("Abs.1", "Abs fits", Severity.DYNAMIC, "E_ABS_INT_CONSTR_X_020",
@@ -135,10 +137,14 @@ def abs_least(check: Context) -> Found:
     for node in check.of("Abs"):
         dtype = _dtype(check, node.input(0))
         if dtype is not None and dtype.kind == "i":
-            least = dtype.min
-            yield from obligation(check, node, node.input(0), f"above {least}",
-                                  lambda v, m=least: bool((v != m).all()),  # type: ignore[misc]
-                                  lambda i, m=least: i.low > m)  # type: ignore[misc]  # fmt: skip
+            holds, surely = _above(dtype.min)
+            yield from obligation(check, node, node.input(0), f"above {dtype.min}", holds, surely,
+                                  monitor="wrap")  # fmt: skip
+
+
+def _above(least: int) -> tuple[Callable[[Array], bool], Callable[[Interval], bool]]:
+    """Whether a constant, and an interval, is without the least value of a type."""
+    return lambda v: bool((v != least).all()), lambda i: i.low > least
 
 
 POW = "g (int32[2] x) => (int32[2] y) <int32[2] e = {%s}> { y = Pow (x, e) }"
@@ -176,7 +182,7 @@ def log_positive(check: Context) -> Found:
     """
     for node in check.of("Log"):
         yield from obligation(check, node, node.input(0), "above 0", lambda v: bool((v > 0).all()),
-                              lambda i: i.low > 0, Severity.WARNING)  # fmt: skip
+                              lambda i: i.low > 0, Severity.WARNING, "nan, infinity")  # fmt: skip
 
 
 @rule("Sqrt.1", "arguments of Sqrt are not negative", Severity.DYNAMIC, "Sqrt, real: X >= 0",
@@ -191,4 +197,4 @@ def sqrt_positive(check: Context) -> Found:
     for node in check.of("Sqrt"):
         yield from obligation(check, node, node.input(0), "at least 0",
                               lambda v: bool((v >= 0).all()), lambda i: i.low >= 0,
-                              Severity.WARNING)  # fmt: skip
+                              Severity.WARNING, "nan")  # fmt: skip
