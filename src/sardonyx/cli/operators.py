@@ -79,7 +79,8 @@ def rows() -> Iterator[Row]:
     schemas = {
         (s.domain, s.name, s.since_version): s for s in onnx.defs.get_all_schemas_with_history()
     }
-    known = {(o.domain, o.name, o.since) for o in (*operators(), *hosts())} | {*sized_operators()}
+    known = {(o.domain, o.name, o.since) for o in operators()} | {*sized_operators()}
+    known |= {(h.domain, h.name, h.since) for h in hosts()}
     for key in sorted({*schemas, *known}):
         schema = schemas.get(key)
         if key[0] == INTERNAL:

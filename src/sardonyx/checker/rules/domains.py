@@ -100,7 +100,8 @@ def div_zero(check: Context) -> Found:
         if dtype is not None and dtype.is_integer:
             yield from obligation(check, node, node.input(1), "not 0",
                                   lambda v: bool((v != 0).all()),
-                                  lambda i: not i.low <= 0 <= i.high, monitor="division")  # fmt: skip
+                                  lambda i: not i.low <= 0 <= i.high,
+                                  monitor="division")  # fmt: skip
 
 
 @rule("Div.2", "the least integer is not divided by -1", Severity.DYNAMIC, "Div, int: undecided",
