@@ -11,12 +11,10 @@ Run = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
 
 
 def sardonyx(path: Path) -> Run:
-    from sardonyx.native import NativeEngine
-    from sardonyx.resolve import resolve
+    from sardonyx import InferenceSession
 
-    graph = resolve(path)
-    engine = NativeEngine(graph)
-    return lambda feeds: [engine.run(feeds)[name] for name in graph.outputs]
+    session = InferenceSession(path)
+    return lambda feeds: session.run(None, dict(feeds))
 
 
 def onnxruntime(path: Path) -> Run:

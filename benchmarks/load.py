@@ -18,7 +18,7 @@ from benchmarks.engines import ENGINES
 
 def main(engine: str, path: Path) -> dict[str, float]:
     start = time.perf_counter()
-    import_module("sardonyx.native" if engine == "sardonyx" else engine)
+    import_module("sardonyx.ort.session" if engine == "sardonyx" else engine)
     imported = time.perf_counter()
     run = ENGINES[engine](path)
     loaded = time.perf_counter()

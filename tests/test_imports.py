@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1] / "src" / "sardonyx"
 NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
-ABOVE = f"{IR} graph feeds infer plan engines model resolve loading machine onnx google {NUMERIC}"
+ABOVE = f"{IR} graph feeds infer plan engines images model resolve loading machine onnx google {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
 TABLE = {
@@ -46,6 +46,8 @@ TABLE = {
     "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
+    "images": f"{IR} graph infer plan passes feeds memory emit compiler build calls native"
+    " engines loading numpy",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",

@@ -40,6 +40,7 @@ except ImportError:  # Windows: two processes may then build the same library, a
 BOUND = 2 << 30
 LIBRARY = ".so"  # ctypes loads any name
 WEIGHTS = ".weights"
+IMAGE = ".image"
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
@@ -84,12 +85,12 @@ def library(
     arguments = flags(compiler)
     folder = cache_folder()
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
-    if _touched(path):
+    if touched(path):
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(path.with_suffix(".lock")):
-            if not _touched(path):
+            if not touched(path):
                 _build(sources, compiler, arguments, path, progress)
                 evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
     except OSError as error:
@@ -118,7 +119,7 @@ def mapped(blob: Blob) -> Array:
     path = folder / (blob.digest() + WEIGHTS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not _touched(path):
+        if not touched(path):
             with tempfile.NamedTemporaryFile(dir=folder, prefix="weights-", delete=False) as file:
                 for piece in blob.pieces():
                     file.write(piece)
@@ -139,7 +140,7 @@ def load(path: Path) -> ctypes.CDLL:
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
     """Removes the least recently used libraries until the folder is within its bound."""
     entries = []
-    for path in (*folder.glob(f"*{LIBRARY}"), *folder.glob(f"*{WEIGHTS}")):
+    for path in (x for end in (LIBRARY, WEIGHTS, IMAGE) for x in folder.glob(f"*{end}")):
         try:
             stat = path.stat()
         except OSError:
@@ -155,8 +156,8 @@ def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
             total -= size
 
 
-def _touched(path: Path) -> bool:
-    """Whether the library is there; it counts as used now."""
+def touched(path: Path) -> bool:
+    """Whether a file of the cache is there; it counts as used now."""
     try:
         os.utime(path)
     except OSError:

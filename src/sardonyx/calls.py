@@ -149,9 +149,36 @@ def _address(x: Array) -> int:
     return address
 
 
-@cache
 def _glue() -> ModuleType | None:
     """calls.c as a module of this process; None where it cannot be had."""
+    path = _glue_path()
+    try:
+        return None if path is None else _loaded(path)
+    except (ImportError, OSError):
+        return None
+
+
+_taken: list[Path] = []
+
+
+def take_glue(path: Path) -> None:
+    """Takes the module that was compiled before, without looking for a compiler."""
+    if not _taken:
+        _taken.append(path)
+
+
+def glue_file() -> str:
+    """The module's name in the cache, "" where there is none."""
+    path = _glue_path()
+    return "" if path is None else path.name
+
+
+def _glue_path() -> Path | None:
+    return _taken[0] if _taken else _compiled()
+
+
+@cache
+def _compiled() -> Path | None:
     folders = [Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
     there = (folders[0] / "Python.h", folders[1] / "numpy" / "arrayobject.h")
     if sys.implementation.name != "cpython" or not all(x.is_file() for x in there):
@@ -161,14 +188,13 @@ def _glue() -> ModuleType | None:
     try:
         compiler = find_compiler()
         command = (*compiler.command, *(f"-I{folder}" for folder in folders))
-        path = build.library(
-            {"calls.c": about + source}, compiler=replace(compiler, command=command)
-        )
-        return _loaded(path)
-    except (BuildError, ImportError, OSError):
+        compiler = replace(compiler, command=command)
+        return build.library({"calls.c": about + source}, compiler=compiler)
+    except (BuildError, OSError):
         return None
 
 
+@cache
 def _loaded(path: Path) -> ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(MODULE, str(path))
     spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)

@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, prepared
 from sardonyx.dims import evaluate
 from sardonyx.emit import Source, emit
+from sardonyx.emit.source import Slot
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
@@ -52,6 +54,7 @@ class _Compiled:
     program: Program
     source: Source
     plan: Plan | None
+    library: Path
     run: Callable[[int], int]
     weights: Array
     plans: OrderedDict[tuple[int, ...], tuple[Plan, Array]] = field(default_factory=OrderedDict)
@@ -113,6 +116,10 @@ class NativeEngine:
         `run` has to look at them."""
         call = self._quick
         return None if call is None else call(feeds)
+
+    def general(self) -> _Compiled | None:
+        """The one program for all shapes, if it has been made and no value decides a size."""
+        return None if self._deciding or not self._schedule else self._symbolic.get(False)
 
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the compiled program, and its lower bound.
@@ -176,10 +183,8 @@ class NativeEngine:
             unfused=not self._fused,
         )
         path = build.library(source.files(), progress=self._progress)
-        library = build.load(path)
-        run = library.sardonyx_run
-        run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int
-        return _Compiled(program, source, made, run, build.mapped(source.blob))
+        run, weights = entry(build.load(path)), build.mapped(source.blob)
+        return _Compiled(program, source, made, path, run, weights)
 
     def _planned(self, compiled: _Compiled, dims: Mapping[str, int]) -> tuple[Plan, Array]:
         if compiled.plan is not None:
@@ -187,7 +192,7 @@ class NativeEngine:
         key = tuple(dims[s] for s in compiled.source.symbols)
         if key not in compiled.plans:
             made = plan(timeline_of(compiled.program, dims))
-            compiled.plans[key] = made, _offsets(compiled.source, made)
+            compiled.plans[key] = made, offsets_of(compiled.source.slots, made)
             if len(compiled.plans) > PLANS:
                 compiled.plans.popitem(last=False)
         compiled.plans.move_to_end(key)
@@ -287,10 +292,17 @@ def _pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
     return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
 
 
-def _offsets(source: Source, made: Plan) -> Array:
+def entry(library: ctypes.CDLL) -> Callable[[int], int]:
+    """The function that runs a program, given the address of a context."""
+    run: Callable[[int], int] = library.sardonyx_run
+    library.sardonyx_run.argtypes, library.sardonyx_run.restype = [ctypes.c_void_p], ctypes.c_int
+    return run
+
+
+def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:
     """The table of offsets that a program with symbolic dims takes."""
     found = []
-    for slot in source.slots:
+    for slot in slots:
         if slot.tensor is not None:
             found.append(made.offsets[slot.tensor])
         else:

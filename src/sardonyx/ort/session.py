@@ -12,9 +12,10 @@ from typing import Any, TypeAlias, Union, cast, get_args
 
 from onnx import ModelProto
 
-from sardonyx.engines import Engine, Kind, engine_kind, make_engine
+from sardonyx.engines import VARIABLE, Engine, Kind, engine_kind, make_engine
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
+from sardonyx.images import find, keep, key_of
 from sardonyx.loading import Opened, open_model
 from sardonyx.model.load import serialized
 from sardonyx.ort.binding import IOBinding
@@ -219,21 +220,45 @@ class InferenceSession(Session):
         source = self._model_bytes if self._model_path is None else self._model_path
         assert source is not None
         with loading(source):
-            with self._event("model_loading_array" if self._model_bytes else "model_loading_uri"):
-                self._opened = open_model(
-                    source,
-                    dims=options._by_name,
-                    denotations=options._by_denotation,
-                    strict=False,
-                    seed=current_seed(),
-                    qdq=_reading(options),
-                )
-            self._graph = self._opened.graph
-            check_supported(self._graph)
-            with self._event("session_initialization"):
-                self._sess = make_engine(self._graph, _engine(options))
+            key = self._key(source)
+            kept = find(key, lambda: make_engine(self._read(source).graph, _engine(options)))
+            if kept is not None:
+                self._opened, self._sess = kept
+                self._graph = self._opened.graph
+            else:
+                self._make(source)
+                keep(key, self._opened, self._sess)
         if self._profile is None:
             self._quick = getattr(self._sess, "quick", None)
+
+    def _key(self, source: str | bytes) -> str | None:
+        """What the session is kept under; None where it is not."""
+        options = self._sess_options
+        engine = _engine(options)
+        if self._profile is not None or "machine" in (engine, os.environ.get(VARIABLE)):
+            return None
+        asked = sorted(options._by_name.items()), sorted(options._by_denotation.items())
+        return key_of(source, (asked, engine, current_seed(), _reading(options)))
+
+    def _read(self, source: str | bytes) -> Opened:
+        options = self._sess_options
+        return open_model(
+            source,
+            dims=options._by_name,
+            denotations=options._by_denotation,
+            strict=False,
+            seed=current_seed(),
+            qdq=_reading(options),
+        )
+
+    def _make(self, source: str | bytes) -> None:
+        """The long way: from the model's text to the engine."""
+        with self._event("model_loading_array" if self._model_bytes else "model_loading_uri"):
+            self._opened = self._read(source)
+        self._graph = self._opened.graph
+        check_supported(self._graph)
+        with self._event("session_initialization"):
+            self._sess = make_engine(self._graph, _engine(self._sess_options))
 
     def __getstate__(self) -> dict[str, Any]:
         """What a session is made from, and the attributes of a subclass; not the engine."""

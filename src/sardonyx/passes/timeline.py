@@ -3,29 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sardonyx.dims import Dim, Sym, substitute
-from sardonyx.kernel.expr import Buffer
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import Step, Timeline, step_of
 from sardonyx.plan.kernels import byte_size
 from sardonyx.types import TensorType
 
 
-def timeline_of(program: Program, dims: Mapping[str, int] | None = None) -> Timeline:
-    """The program's steps and sizes; inputs, weights and outputs lie outside M.
+@dataclass(frozen=True, slots=True, eq=False)
+class Outline:
+    """A timeline before the symbolic dims have numbers: the steps without their scratch, whose
+    types are in `scratch`, and the types of the tensors."""
 
-    dims: the numbers of the symbolic dims of a program whose offsets are looked up in a table; such
-    a program has no views of what lies outside M, and does not overwrite it.
-    """
+    steps: tuple[Step, ...]
+    scratch: tuple[tuple[TensorType, ...], ...]
+    tensors: Mapping[str, TensorType]
+    initial: tuple[str, ...]
+    final: tuple[str, ...]
+    outside: frozenset[str]
+
+    def at(self, dims: Mapping[str, int]) -> Timeline:
+        """The timeline for these numbers of the dims."""
+        sizes = {n: byte_size(n, _bound(x, dims)) for n, x in self.tensors.items()}
+        steps = (
+            replace(step, scratch=tuple(byte_size("scratch", _bound(x, dims)) for x in scratch))
+            for step, scratch in zip(self.steps, self.scratch, strict=True)
+        )
+        return Timeline(tuple(steps), sizes, self.initial, self.final, self.outside)
+
+
+def outline_of(program: Program) -> Outline:
+    """The outline of a program whose offsets are looked up in a table; such a program has no views
+    of what lies outside M, and does not overwrite it."""
     outside = frozenset({*program.inputs, *program.weights, *program.outputs})
-    names = {*program.inputs, *program.weights}.union(*(x.writes for x in program.launches))
-    sizes = {n: byte_size(n, _bound(program.tensors[n], dims or {})) for n in names}
-    steps = tuple(_step(x, outside, dims) for x in program.launches)
+    return Outline(
+        tuple(_step(x, outside) for x in program.launches),
+        tuple(
+            tuple(TensorType(b.dtype, b.shape) for b in x.kernel.temporaries)
+            for x in program.launches
+        ),
+        {n: program.tensors[n] for n in _names(program)},
+        tuple(dict.fromkeys((*program.inputs, *program.weights))),
+        tuple(dict.fromkeys(program.outputs)),
+        outside,
+    )
+
+
+def timeline_of(program: Program, dims: Mapping[str, int] | None = None) -> Timeline:
+    """The program's steps and sizes; inputs, weights and outputs lie outside M. dims: the numbers
+    of the symbolic dims of a program whose offsets are looked up in a table."""
+    if dims is not None:
+        return outline_of(program).at(dims)
+    sizes = {n: byte_size(n, program.tensors[n]) for n in _names(program)}
+    steps = tuple(step_of(x.kernel, x.reads, x.writes) for x in program.launches)
     initial = tuple(dict.fromkeys((*program.inputs, *program.weights)))
-    final = tuple(dict.fromkeys(program.outputs))
-    return Timeline(steps, sizes, initial, final, outside)
+    outside = frozenset({*program.inputs, *program.weights, *program.outputs})
+    return Timeline(steps, sizes, initial, tuple(dict.fromkeys(program.outputs)), outside)
+
+
+def _names(program: Program) -> set[str]:
+    return {*program.inputs, *program.weights}.union(*(x.writes for x in program.launches))
 
 
 def _bound(tensor: TensorType, dims: Mapping[str, int]) -> TensorType:
@@ -37,15 +76,8 @@ def _number(d: Dim, dims: Mapping[str, int]) -> Dim:
     return substitute(d, lambda a: dims.get(a.name) if isinstance(a, Sym) else None)
 
 
-def _step(launch: Launch, outside: frozenset[str], dims: Mapping[str, int] | None) -> Step:
-    if dims is None:
-        return step_of(launch.kernel, launch.reads, launch.writes)
-    scratch = tuple(_scratch(b, dims) for b in launch.kernel.temporaries)
+def _step(launch: Launch, outside: frozenset[str]) -> Step:
     step = step_of(replace(launch.kernel, temporaries=()), launch.reads, launch.writes)
     inside = tuple(pair for pair in step.views if not outside & set(pair))
     over = tuple(pair for pair in step.in_place if not outside & set(pair))
-    return replace(step, scratch=scratch, views=inside, in_place=over)
-
-
-def _scratch(b: Buffer, dims: Mapping[str, int]) -> int:
-    return byte_size(b.name, _bound(TensorType(b.dtype, b.shape), dims))
+    return replace(step, views=inside, in_place=over)

@@ -1,0 +1,315 @@
+"""Sessions that were made before: a compiled model is found again by the digest of its bytes.
+
+    key = key_of("net.onnx", options)           None where the file alone does not decide
+    keep(key, opened, engine)                   after the long way
+    found = find(key, full)                     later: opened and an engine, nothing read but files
+
+An image lies in the cache beside the library and the weights that it names: the graph's inputs and
+outputs, the plan or, with symbolic dims, what a plan is made from.
+Its key is of all that could change it: the model's bytes, the options, the source and versions of
+Sardonyx and of what it stands on, the compiler and the CPU. It is a pickle, read as trustingly as
+the library beside it. What an image cannot do (overridden initializers, sizes that data decides,
+the words for a trap) is done by the engine that `full` makes from the model.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import build, calls, dims
+from sardonyx import types as t
+from sardonyx.compiler import cpu_identity
+from sardonyx.emit.source import Slot
+from sardonyx.engines import Engine
+from sardonyx.errors import SardonyxError, Undetermined
+from sardonyx.feeds import checked
+from sardonyx.infer import unified
+from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.loading import Opened
+from sardonyx.memory import MEMORY_LIMIT
+from sardonyx.native import NativeEngine, entry, offsets_of
+from sardonyx.passes.timeline import Outline, outline_of
+from sardonyx.plan import Plan, plan
+from sardonyx.types import Array, TensorType, Value
+
+Full: TypeAlias = Callable[[], Engine]
+_BROKEN = (
+    *(OSError, SardonyxError, pickle.UnpicklingError, AttributeError, EOFError),
+    *(ImportError, LookupError, TypeError, ValueError),
+)
+CALLS = 16  # kept for concrete dims
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """What is kept. opened: the graph's inputs and outputs, without operations. inputs, outputs:
+    of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
+    one. weights: their file; "" where there are none."""
+
+    opened: Opened
+    library: str
+    weights: str
+    glue: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    plan: Plan | None
+    outline: Outline | None
+    slots: tuple[Slot, ...]
+    symbols: tuple[str, ...]
+
+
+class ImageEngine:
+    """Runs a program that was compiled before, as NativeEngine would."""
+
+    name = "native"
+
+    def __init__(self, image: Image, full: Full) -> None:
+        folder = build.cache_folder()
+        self.graph, self._image = image.opened.graph, image
+        self._run = entry(build.load(folder / image.library))
+        weights = np.zeros(64, np.uint8)
+        if image.weights:
+            weights = np.memmap(folder / image.weights, np.uint8, "r")
+        self._weights: Array = weights
+        self._make_full = full
+        self._full: Engine | None = None
+        self._idle: list[Array] = []
+        self._calls: dict[tuple[int, ...], tuple[calls.Call | None, Plan]] = {}
+        self._lock = threading.RLock()
+        self._quick: calls.Call | None = None
+        self._last = image.plan
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
+        outputs = self.quick(feeds)
+        if outputs is None:
+            outputs = self._sized(feeds)
+        if outputs is None:
+            return self._complete().run(feeds)
+        return dict(zip(self._image.outputs, outputs, strict=True))
+
+    def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
+        """The outputs in order, where the feeds are arrays like those of the last run; None where
+        `run` has to look at them."""
+        call = self._quick
+        return None if call is None else call(feeds)
+
+    def memory(self) -> tuple[int, int]:
+        """N, the bytes of M of the last run or else of the program, and its lower bound."""
+        if self._full is not None:
+            return self._full.memory()
+        if self._last is None:
+            raise Undetermined("the size of M depends on what is fed: run the model first")
+        return self._last.size, self._last.lower_bound
+
+    def _sized(self, feeds: Mapping[str, Value]) -> list[Array] | None:
+        """The outputs of a run for the sizes of these feeds; None where that is for the full
+        engine."""
+        graph = self.graph
+        if any(n in feeds for n in graph.overridable):
+            return None
+        fed = {n: np.require(v, requirements=["C", "A"]) for n, v in checked(graph, feeds).items()}
+        sizes = unified(
+            graph, {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+        )
+        if min(sizes.values(), default=1) < 1:
+            return None
+        with self._lock:
+            call, made = self._call(fed, sizes)
+        outputs = None if call is None or made.size > MEMORY_LIMIT else call(fed)
+        if outputs is not None:
+            self._quick, self._last = call, made
+        return outputs
+
+    def _call(
+        self, fed: Mapping[str, Array], sizes: Mapping[str, int]
+    ) -> tuple[calls.Call | None, Plan]:
+        image = self._image
+        key = (*sizes.values(), *(n for x in image.inputs for n in fed[x].shape))
+        if key not in self._calls:
+            if len(self._calls) >= CALLS:
+                self._calls.clear()
+            table = np.array([sizes[s] for s in image.symbols] or [0], np.int64)
+            made, offsets = image.plan, np.zeros(1, np.int64)
+            if made is None:
+                assert image.outline is not None
+                made = plan(image.outline.at(sizes))
+                offsets = offsets_of(image.slots, made)
+            inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in image.inputs)
+            outputs = tuple(_typed(n, self.graph.types[n], sizes) for n in image.outputs)
+            prepared = calls.Prepared(
+                self._run, self._weights, table, offsets, made.size, self._idle, inputs, outputs
+            )
+            self._calls[key] = calls.prepared(prepared), made
+        return self._calls[key]
+
+    def _complete(self) -> Engine:
+        with self._lock:
+            if self._full is None:
+                self._full = self._make_full()
+            return self._full
+
+
+def _typed(name: str, tensor: TensorType, sizes: Mapping[str, int]) -> calls.Typed:
+    shape = tuple(dims.evaluate(d, sizes) for d in tensor.shape or ())
+    return name, np.dtype(tensor.dtype.numpy), shape
+
+
+def find(key: str | None, full: Full) -> tuple[Opened, ImageEngine] | None:
+    """What was kept under the key, if all of it is still there."""
+    if key is None:
+        return None
+    try:
+        image = _read((build.cache_folder() / (key + build.IMAGE)).read_bytes())
+        files = filter(None, (image.library, image.weights))
+        if not all(build.touched(build.cache_folder() / name) for name in files):
+            return None
+        if image.glue and build.touched(build.cache_folder() / image.glue):
+            calls.take_glue(build.cache_folder() / image.glue)
+        return image.opened, ImageEngine(image, full)
+    except _BROKEN:
+        return None
+
+
+def keep(key: str | None, opened: Opened, engine: Engine) -> None:
+    """Keeps what the model was made into, where one program serves all that may be fed."""
+    image = None if key is None else _image(opened, engine)
+    if key is None or image is None:
+        return
+    folder = build.cache_folder()
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix="image-", delete=False) as file:
+            file.write(_written(image))
+        os.replace(file.name, folder / (key + build.IMAGE))
+    except OSError:
+        return  # the next session takes the long way too
+
+
+def _image(opened: Opened, engine: Engine) -> Image | None:
+    made = engine.general() if isinstance(engine, NativeEngine) else None
+    graph = opened.graph
+    outside = (*graph.inputs, *graph.outputs, *graph.overridable)
+    plain = all(n in graph.types and graph.types[n].dtype.kind in "fiub" for n in outside)
+    if made is None or not plain or graph.containers:
+        return None
+    program, source = made.program, made.source
+    if tuple(program.inputs) != tuple(graph.inputs):
+        return None
+    types = {n: program.tensors[n] for n in outside if n in program.tensors}
+    lite = replace(
+        graph,
+        initializers={},
+        operations=(),
+        types={**{n: graph.types[n] for n in outside}, **types},
+        declared={n: x for n, x in graph.declared.items() if n in outside},
+        values={},
+    )
+    weights = getattr(made.weights, "filename", None)
+    return Image(
+        replace(opened, graph=lite),
+        made.library.name,
+        "" if weights is None else Path(weights).name,
+        calls.glue_file(),
+        tuple(program.inputs),
+        tuple(program.outputs),
+        made.plan,
+        outline_of(program) if made.plan is None else None,
+        source.slots,
+        source.symbols,
+    )
+
+
+class _Pickler(pickle.Pickler):
+    """Element types by their names: there is one object of each."""
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return obj.name if isinstance(obj, t.DType) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, pid: Any) -> t.DType:
+        return t.by_name(pid)
+
+
+def _written(image: Image) -> bytes:
+    stream = io.BytesIO()
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(image)
+    data = stream.getvalue()
+    return sha256(data).digest() + data
+
+
+def _read(data: bytes) -> Image:
+    if sha256(data[32:]).digest() != data[:32]:
+        raise ValueError("the image is damaged")
+    image = _Unpickler(io.BytesIO(data[32:])).load()
+    if not isinstance(image, Image):
+        raise TypeError("this is no image")
+    return image
+
+
+def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
+    """The key of a model with these options. None where the model cannot be read, or refers to
+    other files: an external tensor names its file under "location"."""
+    key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
+    if isinstance(source, bytes):
+        key.update(source)
+        return None if b"location" in source else key.hexdigest()[:40]
+    try:
+        with open(source, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            key.update(data)
+            return None if data.find(b"location") >= 0 else key.hexdigest()[:40]
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _surroundings() -> tuple[object, ...]:
+    """All but the model that could change what it is made into."""
+    return NUMERICS_REVISION, sys.version, _compiler(), cpu_identity(), _source(), _versions()
+
+
+def _compiler() -> tuple[object, ...]:
+    """Which compiler would be found, without running it."""
+    given = os.environ.get("CC") or ""
+    names = (given.split()[0],) if given.split() else ("cc", "gcc", "clang")
+    paths = [os.path.realpath(path) for path in map(shutil.which, names) if path]
+    return given, *((path, *_stamp(Path(path))) for path in paths)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+@cache
+def _source() -> str:
+    """The files that Sardonyx consists of."""
+    root = Path(__file__).parent
+    files = sorted(x for x in root.rglob("*") if x.suffix in (".py", ".c", ".h"))
+    return sha256(repr([(str(x), *_stamp(x)) for x in files]).encode()).hexdigest()
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    found = []
+    for package in ("numpy", "onnx", "ml_dtypes", "ziglang"):
+        try:
+            found.append(version(package))
+        except PackageNotFoundError:
+            found.append("")
+    return tuple(found)

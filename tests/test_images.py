@@ -1,0 +1,151 @@
+"""A session that was made before is found again, and is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from sardonyx import InferenceSession, build
+from sardonyx.errors import FeedError, RunError
+from sardonyx.images import ImageEngine, key_of
+from sardonyx.native import NativeEngine
+from sardonyx.ort.options import SessionOptions
+
+X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("SARDONYX_ENGINE", raising=False)
+    return tmp_path / "cache"
+
+
+def model(rows: int | str = 3, scale: float = 1.0, overridable: bool = False) -> bytes:
+    """y = softmax(x @ w), z = the row of y at i."""
+    w = np.random.default_rng(1).standard_normal((8, 20)).astype(np.float32) * np.float32(scale)
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 8]),
+        helper.make_tensor_value_info("i", TensorProto.INT64, [1]),
+    ]
+    if overridable:
+        given.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [8, 20]))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"]),
+        helper.make_node("Gather", ["y", "i"], ["z"]),
+    ]
+    made = [
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 20]),
+        helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 20]),
+    ]
+    graph = helper.make_graph(nodes, "g", given, made, [numpy_helper.from_array(w, "w")])
+    opsets = [helper.make_opsetid("", 18)]
+    data: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return data
+
+
+def feeds(x: np.ndarray = X, i: int = 1) -> dict[str, np.ndarray]:
+    return {"x": x, "i": np.array([i])}
+
+
+def told(session: InferenceSession) -> list[tuple[str, str, list[object]]]:
+    return [(a.name, a.type, a.shape) for a in (*session.get_inputs(), *session.get_outputs())]
+
+
+@pytest.mark.parametrize("rows", [3, "N"])
+def test_the_second_session_is_found_and_is_the_same(rows: int | str) -> None:
+    first, second = (InferenceSession(model(rows)) for _ in range(2))
+    assert isinstance(first._sess, NativeEngine)
+    assert isinstance(second._sess, ImageEngine)
+    assert told(first) == told(second)
+    assert first.get_modelmeta().graph_name == second.get_modelmeta().graph_name
+    for x in (X, X[:1], X, np.repeat(X, 5, 0)) if rows == "N" else (X, X):
+        expected, found = (s.run(None, feeds(x, 0)) for s in (first, second))
+        assert [y.tobytes() for y in expected] == [y.tobytes() for y in found]
+        assert first._sess.memory() == second._sess.memory()
+    assert second._sess._full is None
+
+
+def test_a_path_and_its_bytes_are_one_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model())
+    InferenceSession(path)
+    assert isinstance(InferenceSession(model())._sess, ImageEngine)
+
+
+def test_what_an_image_cannot_do_is_done_in_full() -> None:
+    data = model("N", overridable=True)
+    for _ in range(2):
+        session = InferenceSession(data)
+        other = {**feeds(), "w": np.zeros((8, 20), np.float32)}
+        assert np.all(session.run(["y"], other)[0] == np.float32(1) / np.float32(20))
+        with pytest.raises(RunError, match="Gather"):
+            session.run(None, feeds(i=9))
+    assert isinstance(session._sess, ImageEngine)
+
+
+def test_feeds_are_refused_alike() -> None:
+    for _ in range(2):
+        session = InferenceSession(model())
+        with pytest.raises(FeedError):
+            session.run(None, feeds(X[:2]))
+        with pytest.raises(FeedError):
+            session.run(None, feeds(X.astype(np.float64)))
+        with pytest.raises(ValueError, match="Required inputs"):
+            session.run(None, {"x": X})
+
+
+def test_other_bytes_and_other_options_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {key_of(model(), ()), key_of(model(scale=2), ()), key_of(model(), (1,))}
+    monkeypatch.setenv("CC", "gcc")
+    keys.add(key_of(model(), ()))
+    assert len(keys) == 4
+    assert None not in keys
+    InferenceSession(model("N"))
+    options = SessionOptions()
+    options.add_free_dimension_override_by_name("N", 3)
+    assert isinstance(InferenceSession(model("N"), options)._sess, NativeEngine)
+
+
+@pytest.mark.parametrize("what", ["*.image", "*.weights", "*.so"])
+def test_a_damaged_cache_is_made_again(own_cache: Path, what: str) -> None:
+    expected = InferenceSession(model()).run(None, feeds())
+    for path in own_cache.glob(what):
+        if what == "*.image":
+            path.write_bytes(path.read_bytes()[:-1])
+        else:
+            path.unlink()
+    session = InferenceSession(model())
+    assert isinstance(session._sess, NativeEngine)
+    assert [y.tobytes() for y in session.run(None, feeds())] == [y.tobytes() for y in expected]
+    assert isinstance(InferenceSession(model())._sess, ImageEngine)
+
+
+def test_images_leave_the_cache_with_the_rest(own_cache: Path) -> None:
+    InferenceSession(model())
+    assert list(own_cache.glob("*.image"))
+    build.evict(own_cache, 0)
+    assert not list(own_cache.glob("*.image"))
+
+
+def test_the_machine_keeps_nothing(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+    InferenceSession(model())
+    assert not list(own_cache.glob("*.image"))
+
+
+def test_a_model_with_other_files_is_not_kept(tmp_path: Path, own_cache: Path) -> None:
+    """What lies in them may change while the model's own bytes stay."""
+    path = tmp_path / "m.onnx"
+    proto = onnx.load_from_string(model())
+    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    first = InferenceSession(path).run(["y"], feeds())[0]
+    weights = np.fromfile(tmp_path / "w.bin", np.float32) * np.float32(2)
+    weights.tofile(tmp_path / "w.bin")
+    assert InferenceSession(path).run(["y"], feeds())[0].tobytes() != first.tobytes()
+    assert not list(own_cache.glob("*.image"))
