@@ -136,5 +136,8 @@ def test_a_session_takes_the_short_way_for_all_outputs() -> None:
     assert session._quick({"x": X}) is not None
     assert session.run(None, {"x": X})[0].tobytes() == first.tobytes()
     assert session.run(["y"], {"x": X})[0].tobytes() == first.tobytes()
+    assert len(session.run(["y", "y"], {"x": X})) == 2
+    with pytest.raises(FeedError, match="Invalid output name:z"):
+        session.run(["z"], {"x": X})
     with pytest.raises(ValueError, match="Required inputs"):
         session.run(None, {})

@@ -61,10 +61,10 @@ class Session:
         name, type or shape, and RuntimeError for what is no array; they are FeedErrors too. A trap
         of an operator is an InvalidArgument that is a RunError.
         """
-        if self._quick is not None and run_options is None and not output_names:
+        if self._quick is not None and run_options is None:
             outputs = self._quick(input_feed)
             if outputs is not None:
-                return outputs
+                return outputs if not output_names else self._chosen(outputs, output_names)
         if run_options is not None and not isinstance(run_options, RunOptions):
             raise TypeError(f"run_options is {run_options!r}; it takes RunOptions or None")
         if not isinstance(input_feed, Mapping):
@@ -79,6 +79,11 @@ class Session:
         with self._event("model_run"), running():
             found = self._sess.run(feeds)
         return [found[name] for name in names]
+
+    def _chosen(self, outputs: list[Array], names: Sequence[str]) -> list[Array]:
+        """Those of all outputs that are asked for."""
+        places = self._graph.outputs
+        return [outputs[places.index(name)] for name in wanted(self._graph, names)]
 
     def run_async(
         self,
