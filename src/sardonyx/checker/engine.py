@@ -59,28 +59,27 @@ def check(
     options = Options(frozenset(allow), ranges or {}, batch, strict_tbc)
     model = decode(source, limits)
     context, form = _context(model, chosen, options)
+    held = [rule for rule in all_rules() if chosen.has(rule.id)]
+    skipped = {rule.id: why for rule in held if (why := _undecidable(rule, context, form))}
+    blocked = {rule.id for rule in held if rule.blocks}
     findings: list[Finding] = []
-    skipped: dict[str, str] = {}
-    late: list[Rule] = []
-    for rule in all_rules():
-        if not chosen.has(rule.id):
-            continue
-        if rule.id == "M01":
-            late.append(rule)
-        elif rule.stage != "bytes" and form:
-            skipped[rule.id] = "the file's form is broken"
-        elif rule.stage == "graph" and context.graph is None:
-            skipped[rule.id] = "the model cannot be resolved"
-        else:
+    for rule in sorted(held, key=lambda r: r.id == "M01"):
+        said = rule.id == "M01" and any(f.rule in blocked and f.violates for f in findings)
+        if rule.id not in skipped and not said:
             findings += _run(rule, context, options)
-    blocked = {rule.id for rule in all_rules() if rule.blocks}
-    if not any(f.rule in blocked and f.violates for f in findings):
-        for rule in late:
-            findings += _run(rule, context, options)
-    facts = {f.where + ": " + f.expected: f.observed for f in findings if f.severity == "info"}
+    facts = {f"{f.where}: {f.expected}": f.observed for f in findings if f.severity == "info"}
     rest = [f for f in findings if f.severity != Severity.INFO]
     rest.sort(key=lambda f: ORDER.index(f.severity))
     return Report(model.name, str(chosen), tuple(rest), skipped, facts)
+
+
+def _undecidable(rule: Rule, context: Context, form: str) -> str:
+    """Why a rule cannot be decided, "" where it can."""
+    if rule.stage != "bytes" and form:
+        return "the file's form is broken"
+    if rule.stage == "graph" and context.graph is None:
+        return "the model cannot be resolved"
+    return ""
 
 
 def _context(model: Model, profile: Profile, options: Options) -> tuple[Context, str]:

@@ -110,13 +110,17 @@ def legalize(
         work, change = _apply(work, fix, function, before, sets, engine, verify)
         changes.append(change)
     if verify == "model":
-        found = list(differences(before, run(work.graph, sets, engine)))
-        equal = not found if before.ran else None
-        changes.append(Change("all", "all fixes", ("all fixes together",), equal, "; ".join(found)))
+        changes.append(_together(before, run(work.graph, sets, engine)))
     report = check(work.proto, chosen, allow=allow, strict_tbc=strict_tbc)
-    return Legalized(
-        work.proto, tuple(c for c in changes if c.lines or c.undone), before.ran, report
-    )
+    made = tuple(c for c in changes if c.lines or c.undone)
+    return Legalized(work.proto, made, before.ran, report)
+
+
+def _together(before: Evidence, after: Evidence) -> Change:
+    """What the first and the last model give, as a change."""
+    found = list(differences(before, after))
+    equal = not found if before.ran else None
+    return Change("all", "all fixes", ("all fixes together",), equal, "; ".join(found))
 
 
 def _own_copy(model: Model) -> ModelProto:

@@ -12,6 +12,7 @@ import onnx.inliner
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from sardonyx.checker.context import OVERRIDE_IR
+from sardonyx.checker.rules.use import is_fixed
 from sardonyx.legalize.work import Work, attribute, drop, from_array, given, label, put
 from sardonyx.machine import Machine
 from sardonyx.model import Decoder
@@ -139,41 +140,40 @@ def _is_identity(work: Work, node: NodeProto, readers: dict[str, int]) -> bool:
 
 def fold(work: Work) -> Iterator[str]:
     """F10: what depends on constants alone, or on shapes that are known, is computed once."""
-    fixed = {t.name for t in work.proto.graph.initializer} - {
-        v.name for v in work.proto.graph.input
-    }
-    known = {n: v for n, v in work.graph.values.items() if v.dtype != object}
-    folded: list[NodeProto] = []
-    found: dict[str, Array] = {}
-    for node in work.nodes:
-        named = [n for n in node.input if n]
-        constant = all(n in fixed for n in named) and not any(
-            a.HasField("g") for a in node.attribute
-        )
-        if node.op_type == "Constant":
-            fixed.update(node.output)
-        elif constant and not node.op_type.startswith("Random") and _small(work, node):
-            fixed.update(node.output)
-            folded.append(node)
-        elif all(n in known for n in node.output if n) and node.output:
-            fixed.update(node.output)
-            found.update({n: known[n] for n in node.output if n})
-            folded.append(node)
+    folded, found = _foldable(work)
     if not folded:
         return
     outputs = {v.name for v in work.proto.graph.output}
     wanted = [n for node in folded for n in node.output if n and n not in found]
     found.update(_computed(work, wanted, found))
     gone = {n for node in folded for n in node.output}
-    kept = [
-        n for n in work.nodes if not gone.intersection(n.output) or outputs.intersection(n.output)
-    ]
+    kept = [n for n in work.nodes if not gone & set(n.output) or outputs & set(n.output)]
     made = {n for node in kept for n in node.output}
     work.replace_nodes(kept)
     for name, value in found.items():
         if name not in made:
             work.proto.graph.initializer.append(from_array(np.asarray(value), name))
             yield f"'{name}' computed once"
+
+
+def _foldable(work: Work) -> tuple[list[NodeProto], dict[str, Array]]:
+    """The nodes whose values are the same in every run, and the values known from shapes."""
+    graph = work.proto.graph
+    fixed = {t.name for t in graph.initializer} - {v.name for v in graph.input}
+    known = {n: v for n, v in work.graph.values.items() if v.dtype != object}
+    folded: list[NodeProto] = []
+    found: dict[str, Array] = {}
+    for node in work.nodes:
+        if node.op_type == "Constant":
+            fixed.update(node.output)
+        elif is_fixed(node, fixed) and _small(work, node):
+            folded.append(node)
+        elif node.output and all(n in known for n in node.output if n):
+            found.update({n: known[n] for n in node.output if n})
+            folded.append(node)
+        if folded and folded[-1] is node:
+            fixed.update(node.output)
+    return folded, found
 
 
 def _small(work: Work, node: NodeProto) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from onnx import NodeProto
+
 from sardonyx.checker.context import Context
 from sardonyx.checker.finding import Severity
-from sardonyx.checker.nodes import Node
 from sardonyx.checker.registry import Found, Seen, at, of, rule
 from sardonyx.graph import Graph, reads
+from sardonyx.model.load import subgraphs
 
 RELU = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
 PADS = 'auto_pad="NOTSET", ceil_mode=0, dilations=[1,1], pads=[0,0,0,0], storage_order=0'
@@ -101,13 +103,13 @@ def foldable(check: Context) -> Found:
     """
     fixed = set(check.initializers) - set(check.inputs)
     for node in check.nodes:
-        if is_fixed(node, fixed):
+        if is_fixed(node.proto, fixed):
             fixed.update(node.outputs)
             if node.op != "Constant":
                 yield at(node, "only constant operands", "a Constant or an initializer")
 
 
-def is_fixed(node: Node, fixed: set[str]) -> bool:
-    """Whether a node's value does not depend on the graph's inputs."""
-    named = [n for n in node.inputs if n]
-    return all(n in fixed for n in named) and not node.op.startswith("Random")
+def is_fixed(node: NodeProto, fixed: set[str]) -> bool:
+    """Whether a node's value depends on `fixed` tensors alone, and on no graph input."""
+    plain = not node.op_type.startswith("Random") and not any(subgraphs([node]))
+    return plain and all(n in fixed for n in node.input if n)
