@@ -9,7 +9,6 @@ from sardonyx.cli.operators import rows
 from sardonyx.ops.registry import INTERNAL, find, hosts, operators, refusal, sized_operators
 
 Key = tuple[str, str, int]
-LATER = {"ai.onnx.ml"}  # domains of which a part is there
 
 
 def key(schema: onnx.defs.OpSchema) -> Key:
@@ -28,7 +27,7 @@ def ours() -> set[Key]:
 def test_each_version_has_a_form_a_body_or_a_reason() -> None:
     """A body (of a function in the schema) is inlined when a model is resolved."""
     rest = {key(s) for s in SCHEMAS} - BODIES - ours()
-    missing = [k for k in rest if refusal(*k) is None and k[0] not in LATER]
+    missing = [k for k in rest if refusal(*k) is None]
     assert sorted(missing) == []
 
 
@@ -38,7 +37,7 @@ def test_the_table_of_operators_has_every_version_once() -> None:
     assert keys == sorted(set(keys))
     assert set(keys) >= {key(s) for s in SCHEMAS}
     none = [(r.domain, r.name, r.since) for r in table if r.form is None]
-    assert [k for k in none if refusal(*k) is None and k[0] not in LATER] == []
+    assert [k for k in none if refusal(*k) is None] == []
 
 
 def test_what_is_refused_is_not_there() -> None:

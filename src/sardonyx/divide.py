@@ -39,7 +39,8 @@ def _named(op: Operation, texts: Sequence[str]) -> tuple[Operation, Operation]:
     """A classifier that gives the numbers of its classes, and what names them."""
     others = {a: v for a, v in op.attributes.items() if a != "classlabels_strings"}
     number = f"{op.outputs[0] or op.origin}/number"
-    numbers = {**others, "classlabels_int64s": tuple(range(len(texts)))}
+    known = "classlabels_int64s" if op.op_type.startswith("Tree") else "classlabels_ints"
+    numbers = {**others, known: tuple(range(len(texts)))}
     first = replace(op, attributes=numbers, outputs=(number, *op.outputs[1:]))
     internal = replace(op, domain=INTERNAL, since=1, op_type="Labels", attributes={"texts": texts})
     return first, replace(internal, inputs=(number,), outputs=op.outputs[:1])

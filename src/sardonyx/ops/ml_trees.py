@@ -30,11 +30,14 @@ from sardonyx.ops.ml_common import (
 from sardonyx.ops.ml_encoding import indexed, listed
 from sardonyx.ops.ml_forest import Forest
 from sardonyx.ops.ml_walk import AGGREGATES, collect
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, refused
 from sardonyx.types import Array, DType
 
 Ints = Sequence[int] | None
 Floats = Sequence[float] | None
+
+for name in ("TreeEnsembleRegressor", "TreeEnsembleClassifier"):
+    refused(name, 5, domain=DOMAIN, reason="it is deprecated; TreeEnsemble takes its place")
 
 
 @operator("TreeEnsembleRegressor", 1, 3, domain=DOMAIN, accuracy="approximate")
