@@ -320,6 +320,29 @@ def test_an_unknown_reading_is_refused() -> None:
         sx.InferenceSession(DIGITS / "digits.onnx", options)
 
 
+def test_islands_in_the_body_of_an_if_are_rewritten_too() -> None:
+    m = matmul(byte(np.uint8, 4, 6))
+    other = helper.make_node("Identity", ["w2"], ["y2"])
+    result = [helper.make_tensor_value_info(n, 2, [4, 3]) for n in ("y", "y2")]
+    bodies = {
+        "then_branch": helper.make_graph(m.nodes, "then", [], result[:1]),
+        "else_branch": helper.make_graph([other], "else", [], result[1:]),
+    }
+    node = helper.make_node("If", ["c"], ["z"], **bodies)
+    uint8, boolean = (by_numpy(np.dtype(d)) for d in (np.uint8, np.bool_))
+    assert uint8 is not None
+    assert boolean is not None
+    types = {"x": TensorType(uint8, (4, 6)), "c": TensorType(boolean, ())}
+    constants = {**m.constants, "w2": byte(np.uint8, 4, 3)}
+    graph = graph_from_nodes([node], constants, types=types, opsets={"": 21})
+    (made,) = graph.operations
+    assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
+    for engine in ("machine", "native"):
+        feeds = {"x": m.x, "c": np.array(True)}
+        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
+        assert found.tobytes() == m.run().tobytes()
+
+
 def test_dynamic_quantisation_stays_as_it_is() -> None:
     nodes = [
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),

@@ -12,19 +12,28 @@ elements (or takes maxima) passes through where both sides have one scale and ze
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
 
+from sardonyx.dims import Dim
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import infer
 from sardonyx.ops.registry import INTERNAL
-from sardonyx.types import Array, TensorType, by_numpy
+from sardonyx.resolve.quantised import (
+    DOMAINS,
+    Quantised,
+    Rewriter,
+    dequantized,
+    parameters,
+    quantised_number,
+    type_of,
+)
+from sardonyx.types import Array, TensorType
 
 Reading: TypeAlias = Literal["integer", "float"]
-DOMAINS = ("", "com.microsoft")
 MOVES = {
     # operator: the input whose elements it moves; None for all of them
     "Concat": None, "DepthToSpace": 0, "Expand": 0, "Flatten": 0, "Gather": 0, "GlobalMaxPool": 0,
@@ -33,97 +42,51 @@ MOVES = {
 }  # fmt: skip
 BYTE = 255 * 255  # the largest magnitude of a product of two differences of 8-bit numbers
 LARGEST = 2**31 - 1
-NORMAL = 2.0**-100, 2.0**100  # scales within which x / s of a number q * s rounds to q
 TIGHT = 2.0**-20  # how far, relatively, the scale of a bias may be from sx * sw
-
-
-@dataclass(frozen=True, slots=True)
-class Quantised:
-    """A quantised tensor: names of the integers, the scale and the zero point, and the values of
-    the latter; axis says which one they are for, None if they are for the whole tensor."""
-
-    name: str
-    scale_name: str
-    zero_name: str
-    scale: Array
-    zero: Array
-    axis: int | None
-
-    def same_as(self, other: Quantised) -> bool:
-        """Whether equal integers stand for equal numbers."""
-        return bool(
-            self.axis is None
-            and other.axis is None
-            and self.scale.item() == other.scale.item()
-            and self.zero.dtype == other.zero.dtype
-            and self.zero.item() == other.zero.item()
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Rewriter:
-    """One graph being rewritten."""
-
-    graph: Graph
-    producers: Mapping[str, int]
-    consumers: Mapping[str, list[int]]
-    initializers: dict[str, Array]
-    replaced: dict[int, list[Operation]] = field(default_factory=dict)
-
-    def constant(self, name: str) -> Array | None:
-        """The value of a tensor that no run can change."""
-        if name in self.graph.overridable:
-            return None
-        found = self.initializers.get(name)
-        return self.graph.values.get(name) if found is None else found
-
-    def operation(self, name: str) -> Operation | None:
-        """The operation that makes a tensor."""
-        index = self.producers.get(name)
-        return None if index is None else self.graph.operations[index]
-
-    def only_here(self, name: str) -> bool:
-        """Whether a tensor has one reader and is no output."""
-        return len(self.consumers.get(name, ())) == 1 and name not in self.graph.outputs
-
-    def new(self, stem: str, value: Array) -> str:
-        """The name of a new initializer; equal ones share it."""
-        name = f"sardonyx.{stem}.{value.dtype}.{value.tobytes().hex()}"
-        self.initializers[name] = value
-        return name
 
 
 def integer_islands(graph: Graph) -> Graph:
     """The graph with its islands rewritten, inferred again; the same graph if it has none."""
-    r = _Rewriter(graph, graph.producers(), graph.consumers(), dict(graph.initializers))
+    found = _rewritten(graph, {}, {})
+    return graph if found is graph else infer(found)
+
+
+def _rewritten(graph: Graph, outer: Mapping[str, Array], around: Mapping[str, TensorType]) -> Graph:
+    """The graph with its islands and those of its subgraphs rewritten; `outer` are the constants of
+    the graphs around it, `around` the types there."""
+    constants, seen = {**outer, **graph.values, **graph.initializers}, {**around, **graph.types}
+    constants = {n: v for n, v in constants.items() if n not in graph.overridable}
+    inner = [_inside(op, constants, seen) for op in graph.operations]
+    r = Rewriter(graph, graph.producers(), graph.consumers(), constants, seen)
     for index, op in enumerate(graph.operations):
         if op.op_type == "QuantizeLinear" and op.domain in DOMAINS:
             _island(r, index, op)
-    if not r.replaced:
+    if not r.replaced and all(a is b for a, b in zip(inner, graph.operations, strict=True)):
         return graph
-    operations: list[Operation] = []
-    for index, op in enumerate(graph.operations):
-        operations += r.replaced.get(index, [op])
+    operations = [made for i, op in enumerate(inner) for made in r.replaced.get(i, [op])]
     kept = _alive(operations, graph.outputs)
-    names = {*graph.inputs, *graph.overridable, *graph.initializers}
+    read = {name for op in kept for name in reads(op)}
+    new = {n: v for n, v in r.made.items() if n in read}
+    names = {*graph.inputs, *graph.overridable, *graph.initializers, *new}
     names |= {o for op in kept for o in op.outputs}
-    made = {n: _type(v) for n, v in r.initializers.items() if n not in graph.initializers}
-    return infer(
-        replace(
-            graph,
-            operations=tuple(kept),
-            initializers=r.initializers,
-            types={**{n: tt for n, tt in graph.types.items() if n in names}, **made},
-            declared={n: tt for n, tt in graph.declared.items() if n in names},
-            values={n: v for n, v in graph.values.items() if n in names},
-        )
+    types = {**graph.types, **{n: kind for n, v in new.items() if (kind := type_of(v))}}
+    return replace(
+        graph,
+        operations=tuple(kept),
+        initializers={**graph.initializers, **new},
+        types={n: tt for n, tt in types.items() if n in names},
+        declared={n: tt for n, tt in graph.declared.items() if n in names},
+        values={n: v for n, v in graph.values.items() if n in names},
     )
 
 
-def _type(value: Array) -> TensorType:
-    dtype = by_numpy(value.dtype)
-    assert dtype is not None
-    return TensorType(dtype, value.shape)
+def _inside(
+    op: Operation, constants: Mapping[str, Array], seen: Mapping[str, TensorType]
+) -> Operation:
+    """The operation with its subgraphs rewritten; the same one if they have no islands."""
+    found = {name: _rewritten(sub, constants, seen) for name, sub in op.subgraphs.items()}
+    same = all(found[name] is sub for name, sub in op.subgraphs.items())
+    return op if same else replace(op, subgraphs=found)
 
 
 def _alive(operations: Sequence[Operation], outputs: Sequence[str]) -> list[Operation]:
@@ -132,9 +95,9 @@ def _alive(operations: Sequence[Operation], outputs: Sequence[str]) -> list[Oper
     return [op for op in operations if op.op_type != "DequantizeLinear" or read & set(op.outputs)]
 
 
-def _island(r: _Rewriter, index: int, quantize: Operation) -> None:
+def _island(r: Rewriter, index: int, quantize: Operation) -> None:
     """Rewrites the island that ends in a QuantizeLinear, if it is one."""
-    y = _parameters(r, quantize, quantize.outputs[0])
+    y = parameters(r, quantize, quantize.outputs[0])
     if y is None or y.axis is not None:
         return
     inner = quantize.inputs[0]
@@ -156,7 +119,7 @@ def _island(r: _Rewriter, index: int, quantize: Operation) -> None:
 
 
 def _core(
-    r: _Rewriter, op: Operation, quantize: Operation, y: Quantised, bounds: Operation | None
+    r: Rewriter, op: Operation, quantize: Operation, y: Quantised, bounds: Operation | None
 ) -> list[Operation] | None:
     """The operations that stand for the island around op."""
     if op.domain or not op.inputs or len([o for o in op.outputs if o]) != 1:
@@ -172,7 +135,7 @@ def _core(
         name = y.name if bounds is None else f"{y.name}.unbounded"
         first = _made(op, f"Q{op.op_type}", inputs, name, attributes)
         return [first, *_bounded(bounds, limited, name, y)]
-    x = _dequantized(r, op.inputs[0])
+    x = dequantized(r, op.inputs[0])
     if x is None or not x.same_as(y):
         return None
     if op.op_type in ("Relu", "Clip"):
@@ -191,12 +154,12 @@ def _made(
     return Operation(op_type, INTERNAL, 1, tuple(inputs), (output,), attributes, op.origin)
 
 
-def _moved(r: _Rewriter, op: Operation, y: Quantised) -> list[Operation] | None:
+def _moved(r: Rewriter, op: Operation, y: Quantised) -> list[Operation] | None:
     """The same operation on the integers."""
     only = MOVES[op.op_type]
     inputs = list(op.inputs)
     for i in range(len(inputs)) if only is None else (only,):
-        x = _dequantized(r, inputs[i])
+        x = dequantized(r, inputs[i])
         if x is None or not x.same_as(y):
             return None
         inputs[i] = x.name
@@ -212,7 +175,7 @@ def _bounded(
     return [_made(op, f"Q{op.op_type}", (x, *limits), y.name, {})]
 
 
-def _limits(r: _Rewriter, op: Operation, y: Quantised) -> list[str] | None:
+def _limits(r: Rewriter, op: Operation, y: Quantised) -> list[str] | None:
     """The quantised bounds of a Relu or Clip: its further inputs as an integer operation."""
     if op.op_type == "Relu":
         return [y.zero_name]
@@ -226,57 +189,16 @@ def _limits(r: _Rewriter, op: Operation, y: Quantised) -> list[str] | None:
             found.append("")
             continue
         bound = np.asarray(value, np.float32).reshape(())
-        found.append(r.new("bound", _quantised(bound, y)))
+        found.append(r.new("bound", quantised_number(bound, y)))
     return found
-
-
-def _quantised(x: Array, y: Quantised) -> Array:
-    """QuantizeLinear of one number."""
-    info = np.iinfo(y.zero.dtype)
-    scaled = np.rint(x / y.scale.reshape(())).astype(np.float32) + np.float32(y.zero.item())
-    found: Array = np.clip(scaled, info.min, info.max).astype(y.zero.dtype)
-    return found.reshape(())
-
-
-def _dequantized(r: _Rewriter, name: str, bits: int = 8) -> Quantised | None:
-    """What a tensor is dequantised from, if constants say how; integers of `bits`."""
-    op = r.operation(name)
-    if op is None or op.op_type != "DequantizeLinear" or op.domain not in DOMAINS:
-        return None
-    return _parameters(r, op, op.inputs[0], bits)
-
-
-def _parameters(r: _Rewriter, op: Operation, integers: str, bits: int = 8) -> Quantised | None:
-    """The constant scale and zero point of a QuantizeLinear or DequantizeLinear, or None."""
-    known = r.graph.types.get(integers)
-    special = [op.attributes.get(a) for a in ("block_size", "output_dtype", "precision")]
-    scale = r.constant(op.inputs[1])
-    if known is None or known.dtype.bits != bits or not known.dtype.is_integer or scale is None:
-        return None
-    if scale.dtype != np.float32 or (any(special) and op.op_type == "DequantizeLinear"):
-        return None
-    if special[0] or special[2]:
-        return None
-    zero_name = op.inputs[2] if len(op.inputs) > 2 else ""
-    zero = r.constant(zero_name) if zero_name else np.zeros((), known.dtype.numpy)
-    if zero is None or zero.size not in (1, scale.size):
-        return None
-    if not np.all((scale > NORMAL[0]) & (scale < NORMAL[1])):
-        return None
-    zero_name = zero_name or r.new("zero", zero)
-    axis = None
-    if scale.size != 1:
-        rank = len(known.shape) if known.shape is not None else 0
-        axis = int(op.attributes.get("axis", 1)) % rank if scale.ndim == 1 and rank else -1
-    return Quantised(integers, op.inputs[1], zero_name, scale, zero, axis)
 
 
 Parts: TypeAlias = tuple[list[str], Mapping[str, object]]
 
 
-def _conv(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _conv(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     """Weights per tensor or per output channel."""
-    x, w = (_dequantized(r, name) for name in op.inputs[:2])
+    x, w = (dequantized(r, name) for name in op.inputs[:2])
     if x is None or w is None or x.axis is not None or w.axis not in (None, 0):
         return None
     shape = _fixed(r, w.name)
@@ -286,12 +208,12 @@ def _conv(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
     return None if bias is None else ([*_triples(x, w), *_step(y), *bias], op.attributes)
 
 
-def _gemm(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _gemm(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     """alpha = beta = 1, a bias for each column."""
     attributes = dict(op.attributes)
     if attributes.pop("alpha", 1.0) != 1 or attributes.pop("beta", 1.0) != 1:
         return None
-    x, w = (_dequantized(r, name) for name in op.inputs[:2])
+    x, w = (dequantized(r, name) for name in op.inputs[:2])
     if x is None or w is None or x.axis is not None:
         return None
     shape, column = _fixed(r, w.name), 0 if attributes.get("transB") else 1
@@ -303,12 +225,12 @@ def _gemm(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
     return [*_triples(x, w), *(bias or [""]), *_step(y)], attributes
 
 
-def _matmul(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _matmul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     """The right factor per tensor, or per column where it is a matrix."""
-    x, w = (_dequantized(r, name) for name in op.inputs[:2])
+    x, w = (dequantized(r, name) for name in op.inputs[:2])
     if x is None or w is None or x.axis is not None:
         return None
-    known = r.graph.types[w.name].shape
+    known = _shape(r, w.name)
     if not known or (w.axis is not None and (w.axis != 1 or len(known) != 2)):
         return None
     depth = known[max(len(known) - 2, 0)]
@@ -317,15 +239,15 @@ def _matmul(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
     return [*_triples(x, w), *_step(y)], {}
 
 
-def _mul(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    a, b = (_dequantized(r, name) for name in op.inputs[:2])
+def _mul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+    a, b = (dequantized(r, name) for name in op.inputs[:2])
     if a is None or b is None or a.axis is not None or b.axis is not None:
         return None
     return [*_triples(a, b), *_step(y)], {}
 
 
-def _average_pool(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    x = _dequantized(r, op.inputs[0])
+def _average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+    x = dequantized(r, op.inputs[0])
     attributes = {n: v for n, v in op.attributes.items() if n != "dilations"}
     wide = any(d != 1 for d in op.attributes.get("dilations") or ())
     if x is None or x.axis is not None or wide:
@@ -335,11 +257,11 @@ def _average_pool(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
     return [x.name, x.scale_name, x.zero_name, *_step(y)], attributes
 
 
-def _global_average_pool(r: _Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    x = _dequantized(r, op.inputs[0])
+def _global_average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+    x = dequantized(r, op.inputs[0])
     if x is None or x.axis is not None:
         return None
-    places = (r.graph.types[x.name].shape or ())[2:]
+    places = (_shape(r, x.name) or ())[2:]
     if not all(isinstance(d, int) for d in places):
         return None
     if prod(d for d in places if isinstance(d, int)) * 255 > LARGEST:
@@ -347,7 +269,7 @@ def _global_average_pool(r: _Rewriter, op: Operation, y: Quantised) -> Parts | N
     return [x.name, x.scale_name, x.zero_name, *_step(y)], {}
 
 
-SUMS: Mapping[str, Callable[[_Rewriter, Operation, Quantised], Parts | None]] = {
+SUMS: Mapping[str, Callable[[Rewriter, Operation, Quantised], Parts | None]] = {
     "AveragePool": _average_pool,
     "Conv": _conv,
     "Gemm": _gemm,
@@ -366,20 +288,25 @@ def _step(y: Quantised) -> tuple[str, str]:
     return y.scale_name, y.zero_name
 
 
-def _fixed(r: _Rewriter, name: str) -> tuple[int, ...] | None:
+def _shape(r: Rewriter, name: str) -> tuple[Dim, ...] | None:
+    known = r.types.get(name)
+    return None if known is None else known.shape
+
+
+def _fixed(r: Rewriter, name: str) -> tuple[int, ...] | None:
     """The shape of a tensor if it is all numbers."""
-    shape = r.graph.types[name].shape
+    shape = _shape(r, name)
     found = tuple(d for d in shape or () if isinstance(d, int))
     return found if shape is not None and len(found) == len(shape) else None
 
 
-def _bias(r: _Rewriter, op: Operation, x: Quantised, w: Quantised, depth: int) -> list[str] | None:
+def _bias(r: Rewriter, op: Operation, x: Quantised, w: Quantised, depth: int) -> list[str] | None:
     """[the int32 bias], or [] without one; None where it is no exact int32 of scale sx * sw, or
     where a sum of `depth` products and it could overflow."""
     given = op.inputs[2] if len(op.inputs) > 2 else ""
     if not given:
         return [] if depth * BYTE <= LARGEST else None
-    b = _dequantized(r, given, 32)
+    b = dequantized(r, given, 32)
     value = None if b is None else r.constant(b.name)
     if b is None or value is None or value.dtype != np.int32 or b.zero.any() or value.ndim != 1:
         return None
