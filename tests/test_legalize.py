@@ -249,7 +249,7 @@ def test_the_digits_become_a_model_of_the_profile(tmp_path: Path) -> None:
     out = tmp_path / "digits.onnx"
     assert main(["legalize", str(DIGITS), "-o", str(out), "--dim", "N=1", "--quiet"]) == 0
     assert main(["check", str(out)]) == 0
-    assert {f.rule for f in check(out).findings} == {"M09"}  # labels, author, license
+    assert not check(out).findings
     image = np.load(DIGITS.with_name("digit.npz"))["image"]
     feeds = [{"image": image}]
     assert not list(differences(run(resolve(DIGITS), feeds), run(resolve(out), feeds)))

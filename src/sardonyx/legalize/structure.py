@@ -268,7 +268,7 @@ def outputs(work: Work) -> Iterator[str]:
 
 def metadata(work: Work) -> Iterator[str]:
     """F16: the profile, the criterion of replication, inputs and outputs, and the SHA-256 of each
-    initializer's elements, as metadata."""
+    initializer's elements, as metadata; other metadata are marked as no part of the description."""
     found = {p.key: p.value for p in work.proto.metadata_props}
     about = {
         "sonnx.profile": str(work.profile),
@@ -276,6 +276,9 @@ def metadata(work: Work) -> Iterator[str]:
         "sonnx.io": found.get("sonnx.io") or json.dumps(_faces(work)),
         "sonnx.manifest": json.dumps(_digests(work)),
     }
+    rest = [key for key in found if not key.startswith("sonnx.")]
+    if rest:
+        about["sonnx.extraneous"] = json.dumps(rest)
     changed = [key for key, value in about.items() if found.get(key) != value]
     if changed:
         helper.set_model_props(work.proto, {**found, **about})

@@ -23,12 +23,14 @@ def content(check: Context) -> Found:
 
     Why: what is no part of the description may be taken for one.
     Example: an initializer that no node reads.
-    Limits: only of the model and its main graph; which keys are allowed is data of the profile.
+    Limits: only of the model and its main graph; allowed keys are data of the profile. Keys
+    that the metadata sonnx.extraneous lists (JSON) are marked as no part of the description.
     """
     proto = check.proto
     allowed = check.profile.option("allowed_metadata")
+    marked = next((p.value for p in proto.metadata_props if p.key == "sonnx.extraneous"), "[]")
     for entry in proto.metadata_props:
-        if allowed and entry.key not in allowed:
+        if allowed and entry.key not in (*allowed, *_list(marked)):
             yield Seen(f"the metadata key {entry.key}", f"one of {', '.join(allowed)}")
     graph = proto.graph
     for what, message in (("model", proto), ("graph", graph)):
@@ -73,6 +75,14 @@ def metadata(check: Context) -> Found:
         missing = [n for n in (*check.inputs, *check.outputs) if n not in (meaning or {})]
         if meaning is None or (missing and meaning):
             yield Seen(f"sonnx.io without {missing or 'an object'}", "a text for each of them")
+
+
+def _list(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [str(key) for key in found] if isinstance(found, list) else []
 
 
 def _object(text: str) -> dict[str, object] | None:
