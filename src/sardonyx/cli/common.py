@@ -39,7 +39,9 @@ def feed_arguments(parser: argparse.ArgumentParser) -> None:
         help="FILE.npz, FILE.npy, FILE.pb (a TensorProto), or NAME=FILE; "
         "without inputs, random ones are made",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of random inputs and random operators (default 0)"
+    )
 
 
 def dims_of(options: Sequence[str]) -> dict[str, int]:

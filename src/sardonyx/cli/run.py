@@ -22,6 +22,7 @@ from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
 from sardonyx.loading import Opened, open_model
+from sardonyx.resolve.seeds import is_seeded
 from sardonyx.types import Array, Value
 
 LABELS = ("labels", "classes", "class_names", "names")
@@ -43,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
         raise FeedError(f"--output {args.output}: outputs are written to a .npz file")
     labels = None if args.labels is None else _lines(args.labels)
     begin = time.perf_counter()
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq)
+    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed)
     given = read(opened.graph, args.input)
     engine = make_engine(opened.graph, args.engine, progress)
     feeds = completed(opened.graph, given, args.seed)
@@ -59,6 +60,8 @@ def execute(args: argparse.Namespace) -> int:
     print(f"time    {_duration(seconds)} (made ready in {_duration(start)})")
     print(f"engine  {engine.name}")
     print(f"N       {memory_text(*engine.memory())}")
+    if any(is_seeded(op) for op in opened.graph.operations):
+        print(f"seed    {args.seed} (of random operators)")
     if args.output is not None:
         with args.output.open("wb") as file:
             np.savez(file, allow_pickle=False, **_savable(found))

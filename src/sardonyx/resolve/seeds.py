@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
+from sardonyx.graph import Operation
 from sardonyx.ops.registry import find
 
 
@@ -22,3 +23,9 @@ def default_seed(
     if found is None or not found.takes_seed or "seed" in stated:
         return {}
     return {"seed": (session & 0xFFFFFFFF) << 32 | crc32(".".join(map(str, path)).encode())}
+
+
+def is_seeded(op: Operation) -> bool:
+    """Whether the session's seed decides what an operation draws, its subgraphs' included."""
+    own = "seed" in op.attributes and "seed" not in op.origin.explicit
+    return own or any(is_seeded(o) for g in op.subgraphs.values() for o in g.operations)
