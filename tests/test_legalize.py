@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -305,3 +306,15 @@ def test_transient_restrictions_can_be_allowed(tmp_path: Path) -> None:
     command = ["legalize", str(tmp_path / "in.onnx"), "-o", str(tmp_path / "out.onnx"), "--quiet"]
     assert main(command) == 1
     assert main([*command, "--allow", "transient"]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("gcc"), reason="the machine alone would take long")
+def test_squeezenet_becomes_a_model_of_the_profile() -> None:
+    """IR version 3, Dropout and weights that are computed; its bytes by the native engine."""
+    path = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
+    done = legalize(path, verify="model", engine="native")
+    assert not done.undone
+    assert done.changes[-1].equal
+    assert done.report.conforms
+    assert {f.rule for f in done.report.findings} == {"G12"}  # GlobalAveragePool has no document
