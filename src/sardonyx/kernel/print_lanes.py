@@ -9,6 +9,7 @@ a lane, or as many as it has terms: the others stay +0, which changes no sum tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sardonyx import types as t
@@ -149,9 +150,10 @@ def _steps(fold: Fold, names: Writer, acc: str, axis: Axis) -> Steps:
     assert guard.default is not None
     place, (names.given[guard],) = evaluate(names, [guard.default])
     absent = [*place, *_terms(fold, names, acc, alike)]
+    named = any(re.search(rf"\b{names.given[axis]}\b", line) for line in absent)
     return lambda each, here: [
         *(*opening, *first, f"if ({condition}) {{", each, here, *there, "}"),
-        *("} else {", each, here, *absent, "}", "}", *["}"] * alike),
+        *("} else {", each, *[here] * named, *absent, "}", "}", *["}"] * alike),
     ]
 
 
