@@ -353,6 +353,10 @@ def norm_cases() -> list[Case]:
     )
     word, place, kind = normal(6, 8), normal(4, 8), normal(2, 8)
     mask = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    tables = [byte(np.uint8, *n) for n in ((6, 8), (4, 8), (2, 8), (8,), (8,))]
+    scales, zeros = [f(0.01 * n) for n in range(1, 6)], [u8(n) for n in (120, 3, 99, 0, 128)]
+    whole = (ids, kinds, *tables, mask, *scales, *zeros)
+    without = (ids, None, *tables[:2], None, *tables[3:], None, *scales[:2], None, *scales[3:])
     pos = np.array([[2, 1, 0]], np.int32)
     return [
         make("SkipLayerNormalization", x, skip, g, b, normal(8), outputs=4, compared=(0, 3)),
@@ -361,6 +365,8 @@ def norm_cases() -> list[Case]:
         make("SimplifiedLayerNormalization", x, g, domain="", outputs=2),
         make("LayerNormalization", x, g, b, domain="", outputs=3),
         make("SkipSimplifiedLayerNormalization", x, skip, g, b, outputs=4, compared=(0, 3)),
+        make("QEmbedLayerNormalization", *whole, outputs=2),
+        make("QEmbedLayerNormalization", *without, *zeros[:2], None, *zeros[3:], outputs=2),
         make("EmbedLayerNormalization", ids, kinds, word, place, kind, g, b, mask, outputs=2),
         make(
             "EmbedLayerNormalization",

@@ -9,6 +9,7 @@ ms_misc.py        Inverse, Trilu, ...
 from sardonyx.ops import (
     ms_activation,
     ms_attention,
+    ms_embed,
     ms_matmul,
     ms_misc,
     ms_norm,
@@ -19,6 +20,7 @@ from sardonyx.ops import (
 __all__ = [
     "ms_activation",
     "ms_attention",
+    "ms_embed",
     "ms_matmul",
     "ms_misc",
     "ms_norm",

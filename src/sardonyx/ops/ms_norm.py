@@ -1,17 +1,13 @@
-"""Normalizations of com.microsoft: of a sum of inputs, and by the root mean square alone."""
+"""Normalizations of com.microsoft: of a sum of inputs, by the root mean square alone."""
 
 from __future__ import annotations
 
-from sardonyx import types as t
-from sardonyx.dims import Dim
-from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, cast, lift
+from sardonyx.kernel.expr import Axis, Expr
 from sardonyx.ops.common import compute_type, kept_index, need_dtype, normalize_axis
-from sardonyx.ops.ms_common import DOMAIN, contrib, needed
+from sardonyx.ops.ms_common import DOMAIN, contrib
 from sardonyx.ops.norm import inverse_deviation, layer_normalization, mean_along, standardized
 from sardonyx.ops.registry import operator
-from sardonyx.ops.sizes import agree
 from sardonyx.types import DType
 
 
@@ -114,62 +110,3 @@ def _affine(k: Builder, x: Tensor, normal: Tensor, gamma: Tensor, beta: Tensor |
 def stored(k: Builder, x: Tensor, dtype: DType) -> Tensor:
     """x in that type."""
     return x if x.dtype is dtype else k.compute(x.shape, lambda *i: x[i], dtype)
-
-
-@contrib("EmbedLayerNormalization", "rounding")
-def embed_layer_normalization(
-    k: Builder,
-    input_ids: Tensor,
-    segment_ids: Tensor | None = None,
-    word_embedding: Tensor | None = None,
-    position_embedding: Tensor | None = None,
-    segment_embedding: Tensor | None = None,
-    gamma: Tensor | None = None,
-    beta: Tensor | None = None,
-    mask: Tensor | None = None,
-    position_ids: Tensor | None = None,
-    *,
-    epsilon: float = 1e-12,
-    mask_index_type: int | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(LayerNormalization of e, mask_index, e), e the sum of the word's, the position's and the
-    segment's embedding; mask_index counts the ones of the mask, 0 without one or by type 0."""
-    word, place = needed(word_embedding, "word_embedding"), needed(position_embedding, "position")
-    if (segment_ids is None) != (segment_embedding is None):
-        raise InvalidModel("segment_ids and segment_embedding stand together or not at all")
-    batch, length = input_ids.shape
-    agree(place.shape[1], word.shape[1], "the lengths of the embeddings")
-
-    def at(b: Axis, s: Axis) -> Expr:
-        if position_ids is None:
-            return s
-        return cast(position_ids[0 if position_ids.shape[0] == 1 else b, s], t.int64)
-
-    def element(b: Axis, s: Axis, h: Axis) -> Expr:
-        e = word.trap((cast(input_ids[b, s], t.int64), h)) + place.trap((at(b, s), h))
-        if segment_ids is None or segment_embedding is None:
-            return e
-        return e + segment_embedding.trap((cast(segment_ids[b, s], t.int64), h))
-
-    total = k.compute((batch, length, word.shape[1]), element, compute_type(word.dtype))
-    _, _, normal = standardized(k, total, [2], epsilon)
-    y = k.compute(
-        total.shape,
-        lambda *i: (
-            normal[i] * needed(gamma, "gamma").broadcast(i) + needed(beta, "beta").broadcast(i)
-        ),
-        word.dtype,
-    )
-    counted = None if mask_index_type == 0 else mask
-    return y, _mask_index(k, batch, counted), stored(k, total, word.dtype)
-
-
-def _mask_index(k: Builder, batch: Dim, mask: Tensor | None) -> Tensor:
-    """How many elements of each row of the mask are 1."""
-
-    def element(b: Axis) -> Expr:
-        if mask is None:
-            return lift(0)
-        return k.sum((mask.shape[1],), lambda s: cast(mask[b, s].eq(1), t.int32))
-
-    return k.compute((batch,), element, t.int32)

@@ -55,10 +55,14 @@ def ms_dequantize_linear(
 def real(x: Quantised, i: Sequence[Expr]) -> Expr:
     """The number that the element at an index stands for."""
     q, scale, zero = x
-    value = cast(q.broadcast(i), t.int32)
-    if zero is not None:
-        value = value - cast(at_axis(zero, 0)(i), t.int32)
+    value = difference(q.broadcast(i), zero)
     return cast(value, t.float32) * cast(at_axis(scale, 0)(i), t.float32)
+
+
+def difference(q: Expr, zero: Tensor | None) -> Expr:
+    """An integer less the zero point of its tensor, as int32."""
+    value = cast(q, t.int32)
+    return value if zero is None else value - cast(zero[(lift(0),) * zero.rank], t.int32)
 
 
 def quantised(value: Expr, scale: Tensor, zero: Tensor | None, dtype: t.DType) -> Expr:
