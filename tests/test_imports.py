@@ -53,6 +53,7 @@ TABLE = {
     "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
     "backend": ABOVE,
     "ort": ABOVE,
+    "custom": f"{IR} ops onnx {NUMERIC}",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit "
     "build compiler feeds native ops",
