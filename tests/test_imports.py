@@ -40,6 +40,7 @@ TABLE = {
     "emit": f"{IR} graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",
+    "proved": "errors types plan build numpy",
     "calls": "errors types memory compiler build numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine trace emit build numpy",
@@ -52,8 +53,8 @@ TABLE = {
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
     "backend": ABOVE,
-    "ort": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
+    "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit "
     "build compiler feeds native ops",

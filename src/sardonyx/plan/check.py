@@ -143,6 +143,8 @@ def _same_place(a: _Item, b: _Item) -> bool:
 
 
 def _bounds(plan: Plan, items: Mapping[Name, _Item]) -> Iterator[Violation]:
+    if plan.size < 0:
+        yield Violation("V2", f"N is {plan.size}")
     for item in items.values():
         if item.space != -1:
             continue

@@ -15,7 +15,8 @@ import numpy as np
 
 from sardonyx.errors import InternalError, LimitExceeded
 from sardonyx.plan.bound import lower_bound
-from sardonyx.plan.check import check_plan, check_timeline
+from sardonyx.plan.check import check_timeline
+from sardonyx.plan.guard import violations
 from sardonyx.plan.timeline import Plan, Timeline, padded
 from sardonyx.types import Array
 
@@ -67,9 +68,9 @@ def plan(timeline: Timeline, no_reuse: bool = False) -> Plan:
     if total + sum(padded(s) for step in timeline.steps for s in step.scratch) > LARGEST:
         raise LimitExceeded(f"the tensors take {total} bytes, more than {LARGEST}")
     found = _best(timeline, no_reuse)
-    violations = check_plan(found, timeline)
-    if violations:
-        raise InternalError(f"the plan is not valid: {violations[0]}")
+    broken = violations(found, timeline)
+    if broken:
+        raise InternalError(f"the plan is not valid: {broken[0]}")
     return found
 
 
