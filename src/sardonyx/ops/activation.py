@@ -96,7 +96,7 @@ def softplus(k: Builder, x: Tensor) -> Tensor:
     return elementwise(k, fn.softplus, x)
 
 
-@operator("Softsign", 1, 22)
+@operator("Softsign", 1, 22, accuracy="rounding")
 def softsign(k: Builder, x: Tensor) -> Tensor:
     return elementwise(k, lambda e: e / (alu("abs", e) + 1), x)
 
