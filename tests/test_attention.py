@@ -13,7 +13,7 @@ from op_runs import lowered, normal, run
 
 from sardonyx.backend import prepare
 from sardonyx.dims import symbol
-from sardonyx.errors import InvalidModel
+from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.model import Limits
@@ -70,6 +70,15 @@ def test_sizes_may_be_symbolic() -> None:
     kernel = lowered("Attention", (N, 4, N, 8), (N, 2, 7, 8), (N, 2, 7, 8), opset=23, is_causal=1)
     settle(kernel)
     assert kernel.outputs[0].shape == (N, 4, N, 8)
+
+
+def test_whether_a_mask_broadcasts_must_be_known() -> None:
+    operands = (2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 8)
+    with pytest.raises(Undetermined):
+        lowered("Attention", *operands, (N, 7), opset=23)
+    with pytest.raises(InvalidModel, match="keys"):
+        lowered("Attention", *operands, (5, 8), opset=23)
+    settle(lowered("Attention", *operands, (5, 6), opset=23))
 
 
 def test_printed_c_gives_the_interpreter_s_bytes(tmp_path: Path) -> None:

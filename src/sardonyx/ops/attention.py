@@ -21,7 +21,7 @@ from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where, widen
 from sardonyx.ops.common import compute_type, need_dtype
 from sardonyx.ops.ms_attention import Heads, heads_of, of_tensor, with_past
 from sardonyx.ops.registry import operator
-from sardonyx.ops.sizes import agree, numbers
+from sardonyx.ops.sizes import agree, is_negative, numbers
 from sardonyx.types import DType
 
 INFINITY = float("inf")
@@ -145,13 +145,14 @@ class _Mask:
     left: int
     right: int
 
-    def bias(self, total: Dim, group: int, dtype: DType) -> Bias | None:
-        """What is added to the scores: -inf where a key is not seen."""
+    def bias(self, rows: Sequence[Dim], total: Dim, group: int, dtype: DType) -> Bias | None:
+        """What is added to the scores of the rows (batch, head, query): -inf where a key is not
+        seen."""
         if self.given is None and self.sizes is None and not self._is_band():
             return None
 
         def element(b: Axis, n: Axis, g: Axis, i: Axis, j: Axis) -> Expr:
-            added = self._added((b, n * group + g, i), j, total, dtype)
+            added = self._added((b, n * group + g, i), j, rows, total, dtype)
             return where(self._seen(b, i, j), added, lift(-INFINITY, added.dtype))
 
         return element
@@ -174,18 +175,31 @@ class _Mask:
             seen = seen & (j - place <= self.right)
         return seen if self.sizes is None else seen & (j < self.sizes[b])
 
-    def _added(self, i: Sequence[Expr], j: Expr, total: Dim, dtype: DType) -> Expr:
+    def _added(
+        self, i: Sequence[Expr], j: Expr, rows: Sequence[Dim], total: Dim, dtype: DType
+    ) -> Expr:
         """The mask's element for a row (batch, head, query) and a key, in the type of q; a shorter
         mask hides what is beyond it."""
         mask, wide = self.given, compute_type(dtype)
         if mask is None:
             return lift(0.0, wide)
         *outer, last = mask.shape
-        index = [0 if d == 1 else x for d, x in zip(outer, i[3 - len(outer) :], strict=True)]
+        kept = zip(outer, rows[3 - len(outer) :], i[3 - len(outer) :], strict=True)
+        index = [0 if _is_one(d, extent) else x for d, extent, x in kept]
+        if last != total and is_negative(total - last):
+            raise InvalidModel(f"attn_mask has {last} keys, there are {total}")
         e = mask[(*index, j)] if last == total else mask.guard((*index, j), 0)
         hidden = lift(-INFINITY, wide)
         e = where(e, lift(0.0, wide), hidden) if e.dtype is t.bool_ else widen(cast(e, dtype))
         return e if last == total else where(j < last, e, hidden)
+
+
+def _is_one(d: Dim, extent: Dim) -> bool:
+    """Whether a dim of a mask is 1 and not the extent; Undetermined where it may be both."""
+    if d == 1:
+        return True
+    agree(d, extent, "the shapes of attn_mask and of the scores")
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +258,7 @@ def _attention(
         raise InvalidModel(f"qk_matmul_output_mode {how.mode} is not one of 0, 1, 2, 3")
     group = _group(parts.query.shape[1], parts.key.shape[1])
     total, dtype = parts.key.shape[2], compute_type(q.dtype)
-    bias = mask.bias(total, group, dtype)
+    bias = mask.bias(parts.query.shape[:3], total, group, dtype)
     score = _score(k, parts, group, _root(how.scale, parts.query.shape[3], dtype), dtype)
     rows = _rows(parts, group)
 
