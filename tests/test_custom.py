@@ -146,6 +146,22 @@ def test_a_node_has_the_newest_version_that_the_model_imports() -> None:
         np.testing.assert_array_equal(make_engine(made, "machine").run({"x": X})["y"], X + added)
 
 
+def test_a_session_never_remembers_an_older_definition() -> None:
+    inputs, outputs = ([helper.make_tensor_value_info(n, 1, [2, 3])] for n in "xy")
+    made = helper.make_graph([node("Shift", "x")], "g", inputs, outputs)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    data = helper.make_model(made, opset_imports=opsets, ir_version=10).SerializeToString()
+    for by in (1.0, 2.0):
+        custom.operator("Shift", domain=DOMAIN)(
+            lambda k, x, *, add=by: custom.elementwise(k, lambda e: e + add, x)
+        )
+        (found,) = sx.InferenceSession(data).run(None, {"x": X})
+        np.testing.assert_array_equal(found, X + np.float32(by))
+        custom.remove("Shift", domain=DOMAIN)
+    with pytest.raises(sx.ModelError):
+        sx.InferenceSession(data)
+
+
 def test_nodes_are_checked_against_the_signature() -> None:
     @custom.operator("Two", domain=DOMAIN)
     def two(k: Any, a: Any, b: Any, *, size: int, name: str = "") -> Any:

@@ -47,7 +47,7 @@ TABLE = {
     "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
     "accuracy": f"{IR} compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
-    "images": f"{IR} graph infer plan passes feeds memory emit compiler build calls native"
+    "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"
     " engines loading numpy",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",

@@ -76,6 +76,7 @@ def operator(
                 f"the definition of {name} takes the Builder first, then its inputs, and its "
                 "attributes one by one behind a *"
             )
+        registry.of_user(domain, name)
         return registry.operator(name, *(since or (1,)), domain=domain, accuracy=accuracy)(define)
 
     return register
@@ -92,6 +93,7 @@ def function(name: str, *since: int, domain: str) -> Callable[[Defined], Defined
 
     def register(define: Defined) -> Defined:
         _inputs(name, define)
+        registry.of_user(domain, name)
         registry.host(name, *(since or (1,)), domain=domain)(_checked(name, define))
         return define
 
@@ -114,6 +116,7 @@ def reference(cls: type[OpRun], *since: int) -> type[OpRun]:
         made: Any = cls(node, {**parameters, "verbose": 0})
         return tuple(made.run(*inputs))
 
+    registry.of_user(domain, name)
     registry.host(name, *(since or (1,)), domain=domain)(_checked(name, define))
     return cls
 

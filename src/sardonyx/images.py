@@ -44,6 +44,7 @@ from sardonyx.kernel.prelude import NUMERICS_REVISION
 from sardonyx.loading import Opened
 from sardonyx.memory import MEMORY_LIMIT
 from sardonyx.native import NativeEngine, entry, offsets_of
+from sardonyx.ops.registry import users
 from sardonyx.passes.timeline import Outline, outline_of
 from sardonyx.plan import Plan, plan
 from sardonyx.types import Array, TensorType, Value
@@ -264,8 +265,10 @@ def _read(data: bytes) -> Image:
 
 
 def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
-    """The key of a model with these options. None where the model cannot be read, or refers to
-    other files: an external tensor names its file under "location"."""
+    """The key of a model with these options. None where the model cannot be read, refers to other
+    files (an external tensor names its file under "location"), or may hold operators of users."""
+    if users():
+        return None
     key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
     if isinstance(source, bytes):
         key.update(source)

@@ -33,11 +33,10 @@ INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts 
 FAMILIES = (
     "activation", "affine_grid", "attention", "bitcast", "cast", "col2im", "constant", "control",
     "conv", "cumulative", "detection", "einsum", "elementwise", "gather", "image", "integer",
-    "linalg", "linear_attention", "matmul", "microsoft", "ml_features", "ml_labels",
-    "ml_linear", "ml_svm", "ml_text", "ml_trees", "movement",
-    "nonzero", "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random", "recurrent",
-    "reduce", "reshape", "resize", "roi", "sample", "scatter", "sequence", "shape", "softmax",
-    "spectrum", "text", "training", "unique",
+    "linalg", "linear_attention", "matmul", "microsoft", "ml_features", "ml_labels", "ml_linear",
+    "ml_svm", "ml_text", "ml_trees", "movement", "nonzero", "norm", "pad", "pool", "pool_lp",
+    "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
+    "scatter", "sequence", "shape", "softmax", "spectrum", "text", "training", "unique",
 )  # fmt: skip
 
 
@@ -189,8 +188,22 @@ def hosts() -> tuple[Host, ...]:
     return tuple(_HOSTS[key] for key in sorted(_HOSTS))
 
 
+_USERS: set[tuple[str, str]] = set()
+
+
+def of_user(domain: str, name: str) -> None:
+    """Says that an operator is a user's: what it means may be another thing tomorrow."""
+    _USERS.add((domain, name))
+
+
+def users() -> frozenset[tuple[str, str]]:
+    """The operators of users, by domain and name."""
+    return frozenset(_USERS)
+
+
 def remove(domain: str, name: str) -> bool:
     """Takes all versions of an operator off; whether there was one. For operators of users."""
+    _USERS.discard((domain, name))
     gone = [
         (table, key) for table in (_REGISTRY, _HOSTS) for key in table if key[:2] == (domain, name)
     ]
