@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sardonyx import types as t
-from sardonyx.accuracy import UNARY, kernel_of, operands
-from sardonyx.accuracy64 import arguments, distance, exact, inside, reference
+from sardonyx.accuracy.double import arguments, distance, exact, inside, reference
+from sardonyx.accuracy.harness import UNARY, kernel_of, operands
 from sardonyx.kernel import elementary
 from sardonyx.kernel.expr import Alu, Cast, Const, Load, Where, walk
 from sardonyx.kernel.interpret import evaluate

@@ -45,7 +45,7 @@ TABLE = {
     "native": f"{IR} graph infer plan passes feeds memory emit build calls numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine trace emit build numpy",
     "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
-    "accuracy": f"{IR} compiler build numpy mpmath",
+    "accuracy": f"{IR} graph infer machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"
     " engines loading numpy",
@@ -56,18 +56,14 @@ TABLE = {
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} watched checker documents monitor trace legalize ort extract passes emit "
-    "build compiler feeds native ops",
+    "cli": f"{ABOVE} accuracy watched checker documents monitor trace legalize ort extract passes "
+    "emit build compiler feeds native ops",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
 
 def layer(file: Path) -> str:
-    return _layer(file.relative_to(ROOT).with_suffix("").parts[0])
-
-
-def _layer(name: str) -> str:
-    return "accuracy" if name == "accuracy64" else name
+    return file.relative_to(ROOT).with_suffix("").parts[0]
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -77,7 +73,7 @@ def imported(file: Path) -> Iterator[str]:
             case ast.Import(names):
                 yield from (_target(alias.name) for alias in names)
             case ast.ImportFrom(module="sardonyx", names=names, level=0):
-                yield from (_layer(alias.name) for alias in names)
+                yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield _target(module)
             case ast.ImportFrom():
@@ -87,7 +83,7 @@ def imported(file: Path) -> Iterator[str]:
 def _target(module: str) -> str:
     first, *rest = module.split(".")
     if first == "sardonyx":
-        return _layer(rest[0]) if rest else "__init__"
+        return rest[0] if rest else "__init__"
     return "" if first in sys.stdlib_module_names else first
 
 

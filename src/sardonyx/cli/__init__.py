@@ -22,6 +22,7 @@ COMMANDS = {
     "trace": "a run as a file that can be checked and repeated",
     "replay": "check a trace, and execute its steps again",
     "diff": "the first step in which two traces differ",
+    "accuracy": "a bound on the error of each tensor, against exact real arithmetic",
     "monitor": "watch a run for NaN, infinities, wraps and divisions by zero",
     "compile": "write a folder of C99 that computes a model",
     "extract": "cut a part out of a model",

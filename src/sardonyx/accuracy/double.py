@@ -1,4 +1,4 @@
-"""Samples the float64 elementary functions against mpmath (part of sardonyx.accuracy)."""
+"""Samples the float64 elementary functions against mpmath."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.accuracy import BLOCK, MODES, Row, compiled, operands, operations, patterns
+from sardonyx.accuracy.harness import BLOCK, MODES, Row, compiled, operands, operations, patterns
 from sardonyx.types import Array
 
 PRECISION = 160  # bits of mpmath's arithmetic, and more where a result cancels

@@ -1,0 +1,123 @@
+"""Elementary functions found again in expressions, where they are DAGs of arithmetic.
+
+    calls(roots)   node -> (name, arguments) for each node that an elementary function made
+
+A node is taken for f(x) when it is, node by node, what `elementary.f` builds of x. Of two functions
+the one with more nodes is tried first: a sigmoid is not told as the exponential inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.kernel import elementary
+from sardonyx.kernel.expr import (
+    Alu,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    children,
+    walk,
+)
+from sardonyx.types import DType
+
+Call: TypeAlias = tuple[str, tuple[Expr, ...]]
+_X = {d: (Local("x", d), Local("y", d)) for d in (t.float32, t.float64)}
+
+
+def calls(roots: Sequence[Expr]) -> dict[Expr, Call]:
+    """The calls below the roots; nodes inside of a call are not looked at again."""
+    found: dict[Expr, Call] = {}
+    stack, seen = list(roots), set[Expr]()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        call = _call(e)
+        if call is not None:
+            found[e] = call
+        stack.extend(children(e) if call is None else call[1])
+    return found
+
+
+def _call(e: Expr) -> Call | None:
+    if not isinstance(e, Alu | Cast) and not e.dtype.is_float:
+        return None
+    for name, template, leaves in _templates(e.dtype):
+        bound = dict[Expr, Expr]()
+        if type(template) is type(e) and _matches(template, e, leaves, bound):
+            return name, tuple(bound[leaf] for leaf in leaves)
+    return None
+
+
+@cache
+def _templates(dtype: DType) -> tuple[tuple[str, Expr, tuple[Local, ...]], ...]:
+    """Name, expression and arguments of every function in a type, large ones first."""
+    if dtype not in _X:
+        return ()
+    made = []
+    for name in elementary.__all__:
+        leaves = _X[dtype][: 2 if name == "pow" else 1]
+        made.append((name, getattr(elementary, name)(*leaves), leaves))
+    return tuple(sorted(made, key=lambda row: -len(list(walk(row[1])))))
+
+
+def _matches(a: Expr, e: Expr, leaves: tuple[Local, ...], bound: dict[Expr, Expr]) -> bool:
+    """Whether e is the template a, with expressions for its leaves and bound nodes."""
+    stack = [(a, e)]
+    while stack:
+        x, y = stack.pop()
+        if x in bound:
+            if bound[x] is not y and not _equal(bound[x], y):
+                return False
+            continue
+        bound[x] = y
+        if x in leaves:
+            if x.dtype is not y.dtype:
+                return False
+            continue
+        if not _alike(x, y):
+            return False
+        stack.extend(zip(children(x), children(y), strict=True))
+    return all(leaf in bound for leaf in leaves)
+
+
+def _equal(x: Expr, y: Expr) -> bool:
+    """Constants are made anew for each use."""
+    return isinstance(x, Const) and isinstance(y, Const) and _alike(x, y)
+
+
+def _alike(x: Expr, y: Expr) -> bool:
+    """Whether two nodes are equal, their operands left out."""
+    if type(x) is not type(y) or x.dtype is not y.dtype or len(children(x)) != len(children(y)):
+        return False
+    match x, y:
+        case (Alu(), Alu()):
+            return x.op == y.op
+        case (Const(), Const()):
+            return np.array_equal(x.value, y.value, equal_nan=True)
+        case (Load(), Load()):
+            return x.buffer is y.buffer or _same_table(x, y)
+        case (Fold() | Iterate(), _):
+            return False
+    return not isinstance(x, Local)
+
+
+def _same_table(x: Load, y: Load) -> bool:
+    a, b = x.buffer.data, y.buffer.data
+    return a is not None and b is not None and np.array_equal(a, b, equal_nan=True)
+
+
+def names(found: Mapping[Expr, Call]) -> set[str]:
+    """The functions that were found."""
+    return {name for name, _ in found.values()}
