@@ -20,7 +20,7 @@ from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import Alu, Expr, alu, cast, const, lift, where
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import SPELLING, prelude, print_c
-from sardonyx.types import DTYPES, Array, DType
+from sardonyx.types import DTYPES, FLOATS, SMALL, Array, DType, float8e8m0
 
 BUILDS = [
     (compiler, flags)
@@ -56,11 +56,22 @@ def _with_constant(op: str, dtype: DType, c: int) -> Case:
 
 
 def cast_cases() -> list[Case]:
-    """Every pair of dtypes."""
+    """Every pair of dtypes; into floats of 8 bits in each way to round."""
+    numbers = [d for d in DTYPES if d.kind != "c"]
+    pairs = [(a, b, True, "up") for a, b in itertools.product(numbers, numbers)]
+    ways = [(b, False, "up") for b in (*SMALL, float8e8m0)]
+    ways += [(float8e8m0, s, way) for s in (True, False) for way in ("down", "nearest")]
+    pairs += [(a, *way) for a in (*FLOATS, t.int64, t.float8e5m2) for way in ways]
     return [
-        (elementwise(f"{a}_to_{b}", [edges(a)], functools.partial(cast, dtype=b)), [edges(a)])
-        for a, b in itertools.product(DTYPES, DTYPES)
-        if "c" not in (a.kind, b.kind)
+        (
+            elementwise(
+                f"{a}_to_{b}_{saturate}_{toward}",
+                [edges(a)],
+                functools.partial(cast, dtype=b, saturate=saturate, toward=toward),
+            ),
+            [edges(a)],
+        )
+        for a, b, saturate, toward in pairs
     ]
 
 
