@@ -29,8 +29,8 @@ from sardonyx.graph import Graph
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.passes.constants import fold_constants
-from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan

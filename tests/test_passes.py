@@ -19,8 +19,8 @@ from sardonyx.kernel.verify import verify as verify_kernel
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
-from sardonyx.passes.pipeline import STEPS
 from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import STEPS
 from sardonyx.passes.program import Program, verify
 from sardonyx.passes.rows import join_rows
 from sardonyx.types import Array

@@ -35,8 +35,8 @@ from sardonyx.graph import Graph
 from sardonyx.infer import bind
 from sardonyx.machine import Machine
 from sardonyx.passes.constants import fold_constants
-from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
 from sardonyx.resolve import resolve
 from sardonyx.types import Array, TensorType

@@ -13,8 +13,8 @@ from slices import Net
 from sardonyx.kernel.print_c import print_c
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
-from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array
 
 CHANNELS = (1, 2, 3, 5, 8, 12, 16, 17, 24, 31, 32, 34, 48, 58, 64, 70)

@@ -31,9 +31,9 @@ from sardonyx.machine import Machine
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.layout import block_channels
+from sardonyx.passes.lower import lower
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
-from sardonyx.passes.lower import lower
 from sardonyx.types import Array
 
 HERE = Path(__file__).parent
