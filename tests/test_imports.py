@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1] / "src" / "sardonyx"
 NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
-ABOVE = f"{IR} graph feeds infer plan engines images model resolve loading machine onnx google {NUMERIC}"
+READ = "model resolve loading onnx google"
+ABOVE = f"{IR} graph feeds infer plan engines images machine {READ} {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
 TABLE = {
