@@ -383,7 +383,7 @@ def test_trees_that_share_their_nodes_too_often_are_refused() -> None:
 
 
 def test_a_chain_of_many_nodes_is_walked() -> None:
-    count = 50_000
+    count = 5_000
     chain = range(count)
     attributes = {
         "tree_roots": [0],

@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sardonyx.errors import LimitExceeded
+from sardonyx.errors import InvalidModel, LimitExceeded
 from sardonyx.ops.ml_common import need
 from sardonyx.types import Array, DType
 
 LEQ, EQ, LEAF = 0, 1, 2
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-SHARED = 1 << 20  # rows that nodes which several trees share may add
+SHARED = 1 << 18  # rows that nodes which several trees share may add
 Payout = list[tuple[int, float]]  # (target, weight) in the order of the model
 
 
@@ -150,7 +150,8 @@ def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], dict[int, int
             height[n] = 1 + max(height[node.yes], height[node.no])
             continue
         if n in row:
-            need(n in height, f"the tree of node {root} has a cycle through node {n}")
+            if n not in height:
+                raise InvalidModel(f"the tree of node {root} has a cycle through node {n}")
             continue
         row[n] = 0
         order.append(n)
@@ -158,8 +159,10 @@ def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], dict[int, int
             height[n] = 0
             continue
         for side in (node.yes, node.no):
-            need(0 <= side < len(nodes), f"node {n} leads to {side}, which is not there")
-            need(side not in row or side in height, f"the tree of node {root} has a cycle")
+            if not 0 <= side < len(nodes):
+                raise InvalidModel(f"node {n} leads to {side}, which is not there")
+            if side in row and side not in height:
+                raise InvalidModel(f"the tree of node {root} has a cycle through node {side}")
         stack += [(n, True), (node.no, False), (node.yes, False)]
     return order, row, height[root]
 
