@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_one_compilation_serves_every_count(size: int) -> None:
     x.flat[:size] = np.arange(1, size + 1)
     (found,) = both(model(sign, body), {"x": x})
     assert found.tolist() == [float(i * i) for i in range(1, size + 1)]
+
+
+def test_many_threads_run_one_staged_engine() -> None:
+    sign, body, _ = CASES["a size that depends on data"]
+    engine = make_engine(load(model(sign, body)), "native")
+
+    def run(n: int) -> list[float]:
+        x = np.zeros((2, 2), np.float32)
+        x.flat[: n % 4 + 1] = 2
+        return list(engine.run({"x": x})["y"])
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(run, range(64)))
+    assert found == [[4.0] * (n % 4 + 1) for n in range(64)]
 
 
 def test_the_steps_of_a_staged_graph_are_numbered_and_their_values_seen() -> None:

@@ -57,6 +57,7 @@ class Stages:
     bodies: Mapping[tuple[int, str], Graph] = field(init=False)
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
     _parts: OrderedDict[object, Graph] = field(default_factory=OrderedDict)
+    _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
         self.graph = replace(self.graph, operations=divided(self.graph.operations))
@@ -73,7 +74,8 @@ class Stages:
         if not waiting:
             return None
         kernels = self._kernels(waiting, env)
-        found = self._part(done, kernels, env) if kernels else None
+        with self._lock:
+            found = self._part(done, kernels, env) if kernels else None
         if found is not None:
             return found
         for i in waiting:
