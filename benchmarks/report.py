@@ -13,7 +13,7 @@ def markdown(result: dict[str, Any]) -> str:
         f"{where['date']}, {where['cpu']}, one core of it, {peak:.0f} GFLOP/s of float32 at its",
         f"measured peak; at the start {where['load']}. Python {where['python']}, onnxruntime",
         f"{where['onnxruntime']}, OpenVINO {where['openvino']}; one thread, float32, batch 1,",
-        "runs of the engines in turn. ms: least (median).",
+        "runs of the engines in turn. ms of the CPU: least (median).",
         "",
         "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",
         "|---|---|---|---|---|---|---|",
