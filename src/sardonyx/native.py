@@ -211,7 +211,7 @@ class NativeEngine:
         outputs = [_empty(program.tensors[n], dims) for n in program.outputs]
         table = _table(source, dims)
         memory = self._memory(made.size)
-        given, written = _pointers(inputs), _pointers(outputs)  # kept alive during the run
+        given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
         context = Context(
             memory.ctypes.data,
             compiled.weights.ctypes.data,
@@ -287,7 +287,8 @@ def _empty(tensor: TensorType, dims: Mapping[str, int]) -> Array:
     return np.empty(shape, tensor.dtype.numpy)
 
 
-def _pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
+def pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
+    """The addresses of arrays, 0 for None; at least one entry."""
     addresses = [0 if a is None else a.ctypes.data for a in arrays]
     return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
 

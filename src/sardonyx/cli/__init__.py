@@ -16,6 +16,7 @@ from importlib.metadata import version
 COMMANDS = {
     "run": "run a model and print its result",
     "info": "what a model is made of, and what it needs",
+    "bench": "how long a run takes, also beside onnxruntime and OpenVINO",
     "step": "walk the machine, step by step",
     "check": "whether a model is one of a profile (SONNX)",
     "legalize": "make a model one of a profile, every bit of its results kept",

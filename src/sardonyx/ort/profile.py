@@ -6,10 +6,26 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+
+
+def event(
+    category: str, name: str, begin: float, duration: float, args: Mapping[str, object]
+) -> dict[str, object]:
+    """One event; microseconds since profiling started."""
+    return {
+        "cat": category,
+        "pid": os.getpid(),
+        "tid": threading.get_native_id(),
+        "dur": duration,
+        "ts": begin,
+        "ph": "X",
+        "name": name,
+        "args": dict(args),
+    }
 
 
 class Profile:
@@ -27,18 +43,8 @@ class Profile:
         try:
             yield
         finally:
-            self._events.append(
-                {
-                    "cat": "Session",
-                    "pid": os.getpid(),
-                    "tid": threading.get_native_id(),
-                    "dur": (time.monotonic_ns() - begin) // 1000,
-                    "ts": (begin - self.start_ns) // 1000,
-                    "ph": "X",
-                    "name": name,
-                    "args": {},
-                }
-            )
+            took, since = time.monotonic_ns() - begin, begin - self.start_ns
+            self._events.append(event("Session", name, since // 1000, took // 1000, {}))
 
     def write(self) -> str:
         """Writes the events to a file; its name."""

@@ -1,0 +1,175 @@
+"""sardonyx bench: how long a model's run takes, alone or beside onnxruntime and OpenVINO."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from statistics import median
+from typing import TypeAlias
+
+from sardonyx.cli.common import dims_of, feed_arguments, memory_text, model_arguments, table
+from sardonyx.cli.feeds import completed, read
+from sardonyx.engines import make_engine
+from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
+from sardonyx.loading import open_model
+from sardonyx.measure.alone import loads
+from sardonyx.measure.events import events, named
+from sardonyx.measure.launches import Timing, timings
+from sardonyx.measure.peers import PEERS, Run, Subject, difference, installed
+from sardonyx.measure.rounds import interleaved
+from sardonyx.types import Value
+
+PROFILED = 10  # runs
+HEADS = ("ratio (median)", "largest difference")
+SLOWEST = 5  # launches that are printed
+Result: TypeAlias = dict[str, object]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    model_arguments(parser)
+    feed_arguments(parser)
+    parser.add_argument("--runs", type=int, default=30, help="of each runtime (default 30)")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="also onnxruntime and OpenVINO where they are installed: in turn, one thread each",
+    )
+    parser.add_argument(
+        "--cold", action="store_true", help="also load with an empty cache, so that C is compiled"
+    )
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        metavar="FILE",
+        help="the time of each launch (native engine: operations that it fuses) or step (machine) "
+        f"of {PROFILED} more runs, as Chrome-trace JSON with onnxruntime's field names",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every figure as JSON")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """What was found of one runtime. seconds: of each run; alone: of a process of its own (see
+    measure/alone.py); apart: the largest difference of its outputs from ours."""
+
+    seconds: Sequence[float]
+    alone: Mapping[str, float]
+    apart: float
+
+
+def execute(args: argparse.Namespace) -> int:
+    """Prints the times, and the memory that a process took."""
+    if args.runs < 1:
+        raise FeedError(f"--runs {args.runs}: expected at least 1")
+    subject = Subject(args.model, dims_of(args.dim), args.qdq)
+    graph = open_model(args.model, dims=subject.dims, qdq=args.qdq, seed=args.seed).graph
+    feeds = completed(graph, read(graph, args.input), args.seed)
+    found, lacking = _measure(args, subject, feeds)
+    engine = make_engine(graph)
+    engine.run(feeds)
+    size, bound = engine.memory()
+    _show(found, lacking)
+    print(f"engine  {engine.name}")
+    print(f"N       {memory_text(size, bound)}")
+    if args.json is not None:
+        result: Result = {
+            "model": args.model,
+            "engine": engine.name,
+            "n": size,
+            "n_lower_bound": bound,
+        }
+        result["lacking"] = lacking
+        result["runtimes"] = {name: _figures(one) for name, one in found.items()}
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if args.profile is not None:
+        _profile(graph, feeds, args.profile)
+    return 0
+
+
+def _measure(
+    args: argparse.Namespace, subject: Subject, feeds: Mapping[str, Value]
+) -> tuple[dict[str, _Measured], dict[str, str]]:
+    """What was found of each runtime, and why another cannot take part."""
+    names = installed() if args.compare else ("sardonyx",)
+    lacking = {n: "not installed" for n in PEERS if args.compare and n not in names}
+    alone, runs, outputs = {}, dict[str, Run](), {}
+    for name in names:
+        try:
+            alone[name] = loads(name, subject, feeds, cold=args.cold and name == "sardonyx")
+            run = PEERS[name](subject)
+            outputs[name] = run(feeds)
+            runs[name] = run
+        except Exception as error:
+            if name == "sardonyx":
+                raise
+            lacking[name] = " ".join(str(error).split())[:200]
+    times = interleaved(runs, feeds, args.runs)
+    ours = outputs["sardonyx"]
+    found = {n: _Measured(times[n], alone[n], difference(outputs[n], ours)) for n in runs}
+    return found, lacking
+
+
+def _show(found: Mapping[str, _Measured], lacking: Mapping[str, str]) -> None:
+    ours = found["sardonyx"]
+    rows: list[Sequence[str]] = [
+        ("", "least", "median", "first", "load", "compile", "peak MB", *HEADS)
+    ]
+    for name, one in found.items():
+        least, middle = min(one.seconds), median(one.seconds)
+        ratios = f"{least / min(ours.seconds):.2f} ({middle / median(ours.seconds):.2f})"
+        rows.append(
+            (
+                name,
+                *map(_milliseconds, (least, middle, one.alone["first_s"], one.alone["load_s"])),
+                _milliseconds(one.alone["compile_s"]) if "compile_s" in one.alone else "",
+                f"{one.alone['peak'] / 1e6:.0f}",
+                *(("", "") if one is ours else (ratios, f"{one.apart:.3g}")),
+            )
+        )
+    print(f"ms of {len(ours.seconds)} runs each, one thread; first, load, memory: a new process")
+    print(table(rows if len(found) > 1 else [row[: -len(HEADS)] for row in rows], ""))
+    for name, why in lacking.items():
+        print(f"{name}: {why}")
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.4g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
+
+
+def _figures(one: _Measured) -> Result:
+    seconds = [*one.seconds]
+    return {
+        "least_s": min(seconds),
+        "median_s": median(seconds),
+        "seconds": seconds,
+        **one.alone,
+        "difference": one.apart if isfinite(one.apart) else None,
+    }
+
+
+def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path) -> None:
+    """Writes the timings, and prints those that take longest."""
+    runs = timings(graph, feeds, PROFILED)
+    path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
+    if len({len(run) for run in runs}) != 1 or not runs[0]:
+        print(f"profile {path}")
+        return
+    least = [min(column, key=_duration) for column in zip(*runs, strict=True)]
+    total = sum(map(_duration, least))
+    kind = least[0].work.kind
+    print(f"profile {path}: {len(least)} times a {kind}, least times together {total / 1e6:.4g} ms")
+    rows = [
+        (f"{t.duration / 1e6:.4g} ms", f"{t.duration / max(1, total):.0%}", named(t.work)[:100])
+        for t in sorted(least, key=_duration, reverse=True)[:SLOWEST]
+    ]
+    print(table(rows))
+
+
+def _duration(timing: Timing) -> int:
+    return timing.duration

@@ -1,0 +1,117 @@
+"""`sardonyx bench`: what is measured, and in what form it is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from sardonyx.cli import main
+from sardonyx.loading import load
+from sardonyx.measure.events import events
+from sardonyx.measure.launches import timings
+from sardonyx.measure.peers import close, difference
+from sardonyx.measure.rounds import interleaved
+
+F = TensorProto.FLOAT
+FIELDS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
+NATIVE = pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
+
+
+@pytest.fixture
+def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """z = softmax(relu(x) + relu(x)), with a symbolic dim."""
+    monkeypatch.chdir(tmp_path)
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"], name="positive"),
+        helper.make_node("Add", ["h", "h"], ["y"], name="twice"),
+        helper.make_node("Softmax", ["y"], ["z"], name="scores"),
+    ]
+    graph = helper.make_graph(nodes, "net", [info("x", F, ["N", 4])], [info("z", F, ["N", 4])])
+    opsets = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "net.onnx")
+    return "net.onnx"
+
+
+def test_bench_writes_figures_and_a_profile(
+    net: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+    options = ["--dim", "N=3", "--runs", "2", "--json", "all.json", "--profile", "trace.json"]
+    assert main(["bench", net, *options]) == 0
+    shown = capsys.readouterr().out
+    for words in ("ms of 2 runs", "engine  machine", "N  ", "3 times a step", "scores"):
+        assert words in shown
+    figures = json.loads(Path("all.json").read_text())
+    ours = figures["runtimes"]["sardonyx"]
+    assert len(ours["seconds"]) == 2
+    assert 0 < ours["least_s"] <= ours["median_s"]
+    assert min(ours["load_s"], ours["first_s"], ours["peak"], figures["n"]) > 0
+    found = json.loads(Path("trace.json").read_text())
+    nodes = [e for e in found if e["cat"] == "Node"]
+    assert [e["args"]["op_name"] for e in nodes[:3]] == ["Relu", "Add", "Softmax"]
+    assert all(set(e) == FIELDS for e in found)
+    assert nodes[0]["name"] == "positive_kernel_time"
+    assert nodes[0]["args"]["input_type_shape"] == [{"float": [3, 4]}]
+    assert nodes[0]["args"]["output_size"] == "48"
+
+
+def test_bench_refuses_no_runs(net: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", net, "--runs", "0"]) == 2
+    assert "expected at least 1" in capsys.readouterr().err
+
+
+@NATIVE
+def test_the_launches_of_the_native_engine_are_timed_in_order(net: str) -> None:
+    runs = timings(load(net), {"x": np.ones((2, 4), np.float32)}, 2)
+    assert len(runs) == 2
+    for run in runs:
+        ends = [t.begin + t.duration for t in run]
+        assert all(t.duration >= 0 and t.work.kind == "launch" for t in run)
+        assert all(end <= t.begin for end, t in zip(ends, run[1:], strict=False))
+        assert {str(op.origin) for t in run for op in t.work.operations} == {
+            "positive",
+            "twice",
+            "scores",
+        }
+    whole = [e for e in events(runs) if e["name"] == "model_run"]
+    assert len(whole) == 2
+
+
+@NATIVE
+def test_what_data_decides_is_timed_in_stages(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"], name="where"),
+        helper.make_node("Transpose", ["i"], ["y"], name="turned"),
+    ]
+    shapes = info("x", F, [4]), info("y", TensorProto.INT64, ["n", 1])
+    graph = helper.make_graph(nodes, "g", [shapes[0]], [shapes[1]])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+    (run,) = timings(load(model), {"x": np.array([0, 1, 0, 2], np.float32)}, 1)
+    assert [op.op_type for t in run for op in t.work.operations][-1] == "Transpose"
+
+
+def test_runs_are_taken_in_turn() -> None:
+    calls: list[str] = []
+    runs = {n: (lambda feeds, n=n: calls.append(n) or []) for n in "ab"}
+    times = interleaved(runs, {}, 3)
+    assert calls == [*"ababab"]
+    assert [len(x) for x in times.values()] == [3, 3]
+
+
+def test_outputs_are_compared() -> None:
+    x = np.array([1, np.nan, np.inf], np.float32)
+    y = np.array([1.5, np.nan, np.inf], np.float32)
+    assert difference([x], [x]) == 0
+    assert close([x], [x])
+    assert difference([x], [y]) == 0.5
+    assert not close([x], [y])
+    assert difference([x], [x[:2]]) == difference([x], []) == np.inf
+    assert difference([x], [np.nan_to_num(x)]) == np.inf
