@@ -1,12 +1,16 @@
-"""sardonyx accuracy: a bound on the error of each tensor of a run."""
+"""sardonyx accuracy: a bound on the error of each tensor, of one run or of a range of inputs."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
+from sardonyx.accuracy.ranges import ranged
 from sardonyx.accuracy.shadow import shadow
 from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, table
 from sardonyx.cli.feeds import completed, read
+from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
 from sardonyx.loading import open_model
 
 
@@ -14,12 +18,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     model_arguments(parser)
     feed_arguments(parser)
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="[INPUT=]LOW:HIGH",
+        help="for all inputs between these numbers, not for one run",
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Prints a line per tensor: no element is further from exact real arithmetic than `error`,
-    which is `ulp` units in the last place of the largest element; `likely` is no bound."""
+    """Prints a line per tensor: no element is further from exact real arithmetic than `error`.
+
+    Of one run, that is `ulp` units in the last place of the largest element; `likely` is no bound.
+    """
     graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    if args.range:
+        return _ranged(args, graph)
     feeds = completed(graph, read(graph, args.input), args.seed)
     rows = [("operation", "tensor", "type", "largest", "likely", "error", "ulp", "")]
     for row in shadow(graph, feeds):
@@ -27,3 +42,30 @@ def execute(args: argparse.Namespace) -> int:
         rows.append((str(row.operation), row.tensor, row.dtype.name, *numbers, row.why))
     print(table(rows, ""))
     return 0
+
+
+def _ranged(args: argparse.Namespace, graph: Graph) -> int:
+    rows = [("operation", "tensor", "type", "low", "high", "error", "")]
+    feeds = read(graph, args.input)
+    for row in ranged(graph, _ranges(graph, args.range), feeds):
+        numbers = (f"{row.low:.4g}", f"{row.high:.4g}", f"{row.error:.3g}")
+        rows.append((str(row.operation), row.tensor, row.dtype.name, *numbers, row.why))
+    print(table(rows, ""))
+    return 0
+
+
+def _ranges(graph: Graph, options: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The ranges that options give; one without a name is for every input of floats."""
+    found: dict[str, tuple[float, float]] = {}
+    for option in options:
+        name, _, text = option.rpartition("=")
+        low, _, high = text.partition(":")
+        floats = [n for n in graph.inputs if n in graph.types and graph.types[n].dtype.is_float]
+        if name and name not in floats:
+            raise FeedError(f"--range {option}: no input of floats '{name}'; {', '.join(floats)}")
+        try:
+            ends = float(low), float(high)
+        except ValueError as error:
+            raise FeedError(f"--range {option}: expected [INPUT=]LOW:HIGH") from error
+        found |= dict.fromkeys([name] if name else floats, ends)
+    return found

@@ -16,7 +16,9 @@ integer or an index depends on a float, or an operation has no enclosure.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
@@ -63,23 +65,24 @@ class Intervals:
 
     kernel: Kernel
     inputs: tuple[tuple[int, ...], ...]
-    outputs: tuple[tuple[int, int] | None, ...]
+    outputs: tuple[tuple[int, ...] | None, ...]
 
 
-def intervals(kernel: Kernel) -> Intervals:
-    """The kernel of intervals of a kernel of concrete extents."""
+def intervals(kernel: Kernel, make: type[Maker] | None = None) -> Intervals:
+    """The kernel of intervals of a kernel of concrete extents. make: keeps more of each float."""
     roots = [e for s in statements(kernel.body) for e in expressions(s)]
-    maker = _Maker(calls(roots))
+    maker = (make or Maker)(calls(roots))
     body = tuple(x for s in kernel.body for x in maker.statement(s))
     inputs, places = list[Buffer | None](), []
     for b in kernel.inputs:
         own = () if b is None else maker.buffers(b)
         places.append(tuple(range(len(inputs), len(inputs) + len(own))))
         inputs += own
-    outputs, found = list[Buffer](), list[tuple[int, int] | None]()
+    outputs, found = list[Buffer](), list[tuple[int, ...] | None]()
     for b in kernel.outputs:
-        found.append((len(outputs), len(outputs) + 1) if b.dtype.is_float else None)
-        outputs += maker.buffers(b) if b.dtype.is_float else ()
+        own = maker.buffers(b) if b.dtype.is_float else ()
+        found.append(tuple(range(len(outputs), len(outputs) + len(own))) if own else None)
+        outputs += own
     written = {s.buffer.root for s in statements(body) if isinstance(s, Compute | Store)}
     rest = [x for b in (*kernel.outputs, *kernel.temporaries) for x in maker.buffers(b)]
     temporaries = tuple(b for b in rest if b in written and b not in outputs)
@@ -90,33 +93,41 @@ def intervals(kernel: Kernel) -> Intervals:
 
 
 @dataclass(slots=True, eq=False)
-class _Maker:
+class Maker:
     """Turns expressions into enclosures; a node has one, whoever uses it."""
 
     calls: dict[Expr, Call]
     made: dict[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
-    locals: dict[Local, tuple[Local, Local]] = field(default_factory=dict)
+    locals: dict[Local, tuple[Local, ...]] = field(default_factory=dict)
     pairs: dict[Expr, Pair] = field(default_factory=dict)
     exacts: dict[Expr, Expr] = field(default_factory=dict)
     truths: dict[Expr, Truth] = field(default_factory=dict)
+
+    ENDS: ClassVar[tuple[str, ...]] = ("low", "high")
+
+    def ends(self, e: Expr) -> tuple[Expr, ...]:
+        """What is kept of a float."""
+        return settled(self.pair(e))
 
     def buffers(self, b: Buffer) -> tuple[Buffer, ...]:
         """The buffer itself, or the two of a float's ends."""
         if not b.dtype.is_float:
             return (b,)
         if b not in self.made:
-            bases = (None, None) if b.base is None else self.buffers(b.base)
+            bases = [None] * len(self.ENDS) if b.base is None else self.buffers(b.base)
             data = None if b.data is None else b.data.astype("f8")
+            zeros = None if data is None else np.zeros(data.shape)
+            kept = {"low": data, "high": data, "error": zeros}
             self.made[b] = tuple(
-                Buffer(f"{b.name}_{end}", t.float64, b.shape, data, base)
-                for end, base in zip(("low", "high"), bases, strict=True)
+                Buffer(f"{b.name}_{end}", t.float64, b.shape, kept[end], base)
+                for end, base in zip(self.ENDS, bases, strict=True)
             )
         return self.made[b]
 
     def statement(self, s: Stmt) -> list[Stmt]:
         match s:
             case Compute(buffer, axes, expr) if buffer.dtype.is_float:
-                ends = settled(self.pair(expr))
+                ends = self.ends(expr)
                 return [
                     Compute(b, axes, e) for b, e in zip(self.buffers(buffer), ends, strict=True)
                 ]
@@ -131,19 +142,19 @@ class _Maker:
                 return [If(self.exact(cond), branches[0], branches[1])]
             case Set(local, expr) if local.dtype.is_float:
                 ends = self.local(local)
-                return [Set(x, e) for x, e in zip(ends, settled(self.pair(expr)), strict=True)]
+                return [Set(x, e) for x, e in zip(ends, self.ends(expr), strict=True)]
             case Set(_, expr):
                 return [replace(s, expr=self.exact(expr))]
             case Store(buffer, index, expr):
                 at = tuple(self.exact(i) for i in index)
                 if not buffer.dtype.is_float:
                     return [Store(buffer, at, self.exact(expr))]
-                ends = settled(self.pair(expr))
+                ends = self.ends(expr)
                 return [Store(b, at, e) for b, e in zip(self.buffers(buffer), ends, strict=True)]
 
-    def local(self, e: Local) -> tuple[Local, Local]:
-        low, high = (Local(f"{e.name}_{end}", t.float64) for end in ("low", "high"))
-        return self.locals.setdefault(e, (low, high))
+    def local(self, e: Local) -> tuple[Local, ...]:
+        made = tuple(Local(f"{e.name}_{end}", t.float64) for end in self.ENDS)
+        return self.locals.setdefault(e, made)
 
     def exact(self, e: Expr) -> Expr:
         """A node that no float decides. Nodes without floats below them stay as they are."""
@@ -201,12 +212,13 @@ class _Maker:
             case Const(value, _):
                 return number(float(value)), number(float(value))
             case Local():
-                return self.local(e)
+                return self.local(e)[0], self.local(e)[1]
             case Load(buffer, index, mode, default):
                 at = tuple(self.exact(i) for i in index)
                 ends = (None, None) if default is None else self.pair(default)
                 low, high = (
-                    Load(b, at, mode, d) for b, d in zip(self.buffers(buffer), ends, strict=True)
+                    Load(b, at, mode, d)
+                    for b, d in zip(self.buffers(buffer)[:2], ends, strict=True)
                 )
                 return low, high
             case Where(cond, a, b):
