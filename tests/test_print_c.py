@@ -326,3 +326,23 @@ def test_a_forgotten_flag_does_not_contract(
     text = print_c(kernel).named("k0")
     library = compile_all([text], tmp_path, compiler, ("-O3", "-march=native", *flags))
     check((kernel, [x, y, z]), library.k0)
+
+
+def test_an_index_that_a_comparison_decides_is_read_where_it_is(tmp_path: Path) -> None:
+    """gcc 12 -O2 reads table[-1] for table[x <= y] in a loop that it vectorises."""
+    x = np.array([1.5, np.nan, -np.nan, 3], np.float32)
+    k = Builder(1)
+    a = operand("x0", t.float32, (4,))
+    table = k.constant(np.array([1.5, 1.5], np.float32))
+    other = k.constant(np.array([9, 9], np.float32))
+    one = k.constant(np.array([1], np.int64))
+
+    def element(i: Expr) -> Expr:
+        way = where(table[lift(1)] <= a[i], one[lift(0)], lift(0)) & 1
+        found = where(alu("eq", table[way], a[i]), other[way], 1.0)
+        return where(alu("ne", a[i], a[i]), 8.0, found)
+
+    kernel = k.kernel("k", [a], [k.compute((4,), element)])
+    function = print_c(kernel)
+    library = compile_all([function.text.replace("@", "k")], tmp_path, "gcc", ["-O3"])
+    check((kernel, [x]), library.k)

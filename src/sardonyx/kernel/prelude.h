@@ -136,6 +136,17 @@ SX_FN int64_t sx_tdiv_i64(int64_t a, int64_t b) {
 
 SX_FN int64_t sx_tmod_i64(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
 
+/* An index that a comparison decides. gcc 12 reads elsewhere where it vectorises such a loop
+   (table[x <= y] reads table[-1]); it does not vectorise what it cannot see. */
+#if defined(__GNUC__) && !defined(__clang__)
+SX_FN int64_t sx_hidden(int64_t i) {
+  __asm__("" : "+r"(i));
+  return i;
+}
+#else
+SX_FN int64_t sx_hidden(int64_t i) { return i; }
+#endif
+
 SX_FN int64_t sx_idiv_i64(int64_t a, int64_t b) {
   const int64_t q = sx_tdiv_i64(a, b), r = sx_tmod_i64(a, b);
   return q - (b != 0 && r != 0 && (r < 0) != (b < 0));

@@ -25,6 +25,7 @@ from sardonyx.kernel.expr import (
     Load,
     Size,
     Where,
+    children,
     is_move,
     walk,
 )
@@ -194,6 +195,8 @@ class Expression:
 
     def _index(self, i: Expr, block: Block) -> str:
         text = self.text(i, block)
+        if _is_chosen(i):
+            return f"sx_hidden({bare(text)})"
         return bare(text) if isinstance(i, Alu) and i.op in ("add", "mul") else text
 
     def _simple(self, e: Expr, block: Block) -> str:
@@ -301,6 +304,20 @@ def _is_shape(e: Alu, x: Expr) -> bool:
     """Whether an operand is a number that comes from a shape: a parameter, unless it divides."""
     compared = e.op in ("add", "sub", "mul", "lt", "le")
     return compared and isinstance(x, Const) and x.dtype is t.int64 and 0 <= x.value < SYMBOLIC
+
+
+def _is_chosen(index: Expr) -> bool:
+    """Whether a comparison of data decides an index: gcc 12 vectorises such loops wrongly."""
+    todo, seen = [index], set[int]()
+    while todo:
+        e = todo.pop()
+        if id(e) in seen or isinstance(e, Load | Fold | Iterate):
+            continue
+        seen.add(id(e))
+        if e.dtype is t.bool_ and any(isinstance(x, Load) for x in walk(e)):
+            return True
+        todo += children(e)
+    return False
 
 
 def _is_decided(e: Alu, args: Sequence[str]) -> bool:
