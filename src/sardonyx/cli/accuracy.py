@@ -32,7 +32,7 @@ def execute(args: argparse.Namespace) -> int:
 
     Of one run, that is `ulp` units in the last place of the largest element; `likely` is no bound.
     """
-    graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
     if args.range:
         return _ranged(args, graph)
     feeds = completed(graph, read(graph, args.input), args.seed)

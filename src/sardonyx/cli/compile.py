@@ -15,9 +15,8 @@ from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
 from sardonyx.errors import FeedError
-from sardonyx.graph import Graph
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.loading import open_model
+from sardonyx.loading import Opened, open_model
 from sardonyx.machine import Machine
 from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
@@ -60,7 +59,7 @@ def execute(args: argparse.Namespace) -> int:
         raise FeedError(f"{opened.name} has symbolic dims, exported C needs sizes: add {sizes}")
     feeds = completed(graph, read(graph, args.input), args.seed)
     if args.trace:
-        return _traced(args, opened.graph, feeds)
+        return _traced(args, opened, feeds)
     progress(0, 4, "lowering")
     graph, extents = with_extents(graph, dims_of(args.max_dim))
     program = optimise(lower(graph, overridable=False))
@@ -87,11 +86,12 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _traced(args: argparse.Namespace, graph: Graph, feeds: Mapping[str, Array]) -> int:
+def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]) -> int:
     """Writes the folder of a program that can be observed."""
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
-    machine = started(graph, feeds, fused=True)
-    made = observed(machine, Subject(Path(args.model).name, digest))
+    machine = started(opened.graph, feeds, fused=True)
+    claimed = opened.metadata.custom.get("sonnx.profile")
+    made = observed(machine, Subject(Path(args.model).name, digest, claimed))
     for _ in machine:
         pass
     source = emit(made.program, made.plan, hooks=made.hooks)

@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints each flag that an operation raised; 1 if one did."""
-    graph = open_model(args.model, dims=dims_of(args.dim)).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
     feeds = completed(graph, read(graph, args.input), args.seed)
     monitor = Monitor(policy_of(args.policy))
     try:

@@ -37,11 +37,13 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
     if args.disclose is not None:
         return _disclose(args)
-    opened = open_model(args.model, dims=dims_of(args.dim))
+    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed)
     feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
     keep = None if args.values is None else Store(args.values).keep
-    lines = trace(opened.graph, feeds, Subject(Path(args.model).name, digest), keep)
+    claimed = opened.metadata.custom.get("sonnx.profile")
+    subject = Subject(Path(args.model).name, digest, claimed)
+    lines = trace(opened.graph, feeds, subject, keep)
     trapped = None
     with args.output.open("w", encoding="ascii", newline="\n") as file:
         try:

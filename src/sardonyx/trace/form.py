@@ -55,7 +55,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is traced: the model's file name and digest, and the profile that it was checked for."""
+    """What is traced: the model's file name and digest, and the profile that its metadata claim."""
 
     name: str = ""
     sha256: str = ""
