@@ -1,7 +1,7 @@
 """Times every engine on every model, interleaved in one process on one core, and says so in JSON
 and Markdown.
 
-    python -m benchmarks [--seconds 20] [--models resnet50,squeezenet] [--core 0] [--output DIR]
+    python -m benchmarks [--seconds 20] [--core 0] [--output DIR] [NAME ...]
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
-import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.engines import ENGINES
-from benchmarks.models import inputs, models
+from benchmarks.models import inputs, models, written
 from benchmarks.peak import measured_peak
 from benchmarks.report import markdown
+from sardonyx.measure.alone import loads
+from sardonyx.measure.peers import PEERS, Subject, close, difference
+from sardonyx.measure.rounds import interleaved
 
 LEAST = 15  # rounds
 
@@ -31,22 +28,21 @@ LEAST = 15  # rounds
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
     parser.add_argument("--seconds", type=float, default=20, help="for each model")
-    parser.add_argument("--models", default="", help="names, separated by commas; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"all, or of {', '.join(models())}"
+    )
     parser.add_argument("--core", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, {given.core})
-    found = models(given.output)
-    chosen = [n for n in given.models.split(",") if n] or list(found)
+    unknown = [n for n in given.names if n not in models()]
+    if unknown:
+        parser.error(f"there is no model {unknown[0]}; there are {', '.join(models())}")
     result: dict[str, Any] = {"machine": machine(), "peak": measured_peak(), "models": {}}
-    for name in chosen:
+    for name in given.names or models():
         print(name, file=sys.stderr, flush=True)
-        result["models"][name] = {
-            "macs": macs(found[name]),
-            "load": {e: loads(e, found[name]) for e in ENGINES},
-            **timed(found[name], given.seconds),
-        }
+        result["models"][name] = measured(written(name, given.output), given.seconds)
     result["peak"] = max(result["peak"], measured_peak())
     (given.output / "result.json").write_text(json.dumps(result, indent=1))
     text = markdown(result)
@@ -87,45 +83,30 @@ def macs(path: Path) -> int:
     return sum(of_kernel(x.kernel) for x in lower(bind(graph, types, feeds)).launches)
 
 
-def loads(engine: str, path: Path) -> dict[str, float]:
-    """What benchmarks.load says; for sardonyx with a new cache (compile_s), then again."""
-    with tempfile.TemporaryDirectory() as cache:
-        there = {**os.environ, "SARDONYX_CACHE": cache}
-        first = _alone(engine, path, there)
-        if engine != "sardonyx":
-            return first
-        return {**_alone(engine, path, there), "compile_s": first["load_s"]}
-
-
-def _alone(engine: str, path: Path, environment: dict[str, str]) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.load", engine, str(path)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def timed(path: Path, seconds: float) -> dict[str, Any]:
-    """Seconds of the CPU for each run, the engines in turn, and whether the outputs agree. The
-    process's clock does not see what else the machine does; each engine has one thread."""
-    feeds = inputs(path)
-    runs = {name: make(path) for name, make in ENGINES.items()}
-    outputs = {name: run(feeds) for name, run in runs.items()}
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times["sardonyx"]) < LEAST:
-        for name, run in runs.items():
-            start = time.process_time()
-            run(feeds)
-            times[name].append(time.process_time() - start)
-    return {"times": times, "close": {n: _close(outputs[n], outputs["sardonyx"]) for n in runs}}
-
-
-def _close(a: list[np.ndarray], b: list[np.ndarray]) -> bool:
-    """Whether outputs agree at rtol 1e-3, with 1e-5 of the largest element for those near 0."""
-    return all(
-        np.allclose(x, y, rtol=1e-3, atol=1e-5 * float(np.abs(x).max()))
-        for x, y in zip(a, b, strict=True)
-    )
+def measured(path: Path, seconds: float) -> dict[str, Any]:
+    """Loading in a process of its own; the seconds of each run, the runtimes in turn; whether the
+    outputs agree with ours; lacking: why another runtime cannot run the model."""
+    feeds, subject = inputs(path), Subject(str(path))
+    load, runs, outputs, lacking = {}, {}, {}, {}
+    for name, make in PEERS.items():
+        try:
+            load[name] = loads(name, subject, feeds, cold=name == "sardonyx")
+            run = make(subject)
+            outputs[name] = run(feeds)
+            runs[name] = run
+        except Exception as error:
+            if name == "sardonyx":
+                raise
+            lacking[name] = " ".join(str(error).split())[:200]
+    ours = outputs["sardonyx"]
+    return {
+        "macs": macs(path),
+        "load": load,
+        "times": interleaved(runs, feeds, LEAST, seconds),
+        "close": {n: close(outputs[n], ours) for n in runs},
+        "difference": {n: difference(outputs[n], ours) for n in runs},
+        "lacking": lacking,
+    }
 
 
 if __name__ == "__main__":

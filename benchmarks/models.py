@@ -1,4 +1,4 @@
-"""The models that are timed.
+"""The models that are timed: all made here, with seeded random weights.
 
 The light models of the onnx package have constants for weights: here they get seeded random ones,
 of a size that keeps activations near 1, so that the outputs say something.
@@ -7,44 +7,62 @@ of a size that keeps activations near 1, so that the outputs say something.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from benchmarks import pictures, sequences, small
+
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
-EXAMPLES = Path(__file__).parent.parent / "examples"
-LAYERS, TOKENS, WIDTH, HEADS, INNER = 4, 128, 256, 4, 1024  # of the transformer encoder
+DIGITS = Path(__file__).parent.parent / "examples/digits/digits.onnx"
 
 
-def models(folder: Path) -> dict[str, Path]:
-    """name -> file; those that must be made are written to folder."""
-    found: dict[str, Path] = {}
-    for name in ("resnet50", "densenet121", "squeezenet", "shufflenet"):
-        found[name] = _written(folder / f"{name}.onnx", lambda name=name: _light(name))
-    found["encoder"] = _written(folder / "encoder.onnx", _encoder)
-    digits = EXAMPLES / "digits" / "digits.onnx"
-    return found | ({"digits": digits} if digits.exists() else {})
+def models() -> dict[str, Callable[[], onnx.ModelProto]]:
+    """name -> what makes the model."""
+    light = ("resnet50", "densenet121", "squeezenet", "shufflenet")
+    return {
+        **{name: partial(_light, name) for name in light},
+        "encoder": sequences.encoder,
+        **({"digits": partial(onnx.load, DIGITS)} if DIGITS.exists() else {}),
+        "mobilenetv2": pictures.mobilenetv2,
+        "efficientnet": pictures.efficientnet,
+        "resnet18": pictures.resnet18,
+        "unet": pictures.unet,
+        "quantised": pictures.quantised,
+        "vit": sequences.vit,
+        "minilm": sequences.minilm,
+        "gpt2step": sequences.gpt2step,
+        "bilstm": sequences.bilstm,
+        "mlp": small.mlp,
+        "chain": small.chain,
+        "forest1": partial(small.forest, 1),
+        "forest256": partial(small.forest, 256),
+    }
+
+
+def written(name: str, folder: Path) -> Path:
+    """The file of a model, made where it is not there."""
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        onnx.save(models()[name](), path)
+    return path
 
 
 def inputs(path: Path) -> dict[str, np.ndarray]:
-    """Seeded normal values for the inputs; a dim without a number is 1."""
+    """Seeded values for the inputs, floats normal, integers 0 or 1; a dim without a number is 1."""
     model = onnx.load(path)
     known = {x.name for x in model.graph.initializer}
     random, feeds = np.random.default_rng(0), {}
     for x in model.graph.input:
         if x.name not in known:
             shape = [d.dim_value or 1 for d in x.type.tensor_type.shape.dim]
-            feeds[x.name] = random.standard_normal(shape).astype(np.float32)
+            wanted = helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type)
+            made = random.integers(0, 2, shape) if wanted.kind in "iu" else None
+            feeds[x.name] = (random.standard_normal(shape) if made is None else made).astype(wanted)
     return feeds
-
-
-def _written(path: Path, make: Callable[[], onnx.ModelProto]) -> Path:
-    if not path.exists():
-        onnx.save(make(), path)
-    return path
 
 
 def _light(name: str) -> onnx.ModelProto:
@@ -79,56 +97,3 @@ def _weights(random: np.random.Generator, shape: list[int], role: tuple[str, int
         return random.uniform(0.8, 1.2, shape).astype(np.float32)
     scale = np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 1 else 0.1
     return (random.standard_normal(shape) * scale).astype(np.float32)
-
-
-def _encoder() -> onnx.ModelProto:
-    """LAYERS times attention, and two matrix products with Gelu (erf): each normalised, added."""
-    random = np.random.default_rng(0)
-    nodes: list[onnx.NodeProto] = []
-    weights: list[onnx.TensorProto] = []
-
-    def weight(value: Any) -> str:
-        name = f"w{len(weights)}"
-        weights.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def op(kind: str, *given: str, **attributes: Any) -> str:
-        name = f"t{len(nodes)}"
-        nodes.append(helper.make_node(kind, given, [name], **attributes))
-        return name
-
-    def linear(x: str, rows: int, columns: int) -> str:
-        w = random.standard_normal((rows, columns)).astype(np.float32) / np.float32(np.sqrt(rows))
-        b = 0.1 * random.standard_normal(columns).astype(np.float32)
-        return op("Add", op("MatMul", x, weight(w)), weight(b.astype(np.float32)))
-
-    def norm(x: str) -> str:
-        ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
-        return op("LayerNormalization", x, weight(ones), weight(zeros), axis=-1)
-
-    def heads(x: str, perm: list[int]) -> str:
-        shape = weight(np.array([0, TOKENS, HEADS, WIDTH // HEADS], np.int64))
-        return op("Transpose", op("Reshape", linear(x, WIDTH, WIDTH), shape), perm=perm)
-
-    def attention(x: str) -> str:
-        q, k, v = heads(x, [0, 2, 1, 3]), heads(x, [0, 2, 3, 1]), heads(x, [0, 2, 1, 3])
-        scores = op("Mul", op("MatMul", q, k), weight(np.float32((WIDTH / HEADS) ** -0.5)))
-        mixed = op("Transpose", op("MatMul", op("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
-        joined = op("Reshape", mixed, weight(np.array([0, TOKENS, WIDTH], np.int64)))
-        return linear(joined, WIDTH, WIDTH)
-
-    def perceptron(x: str) -> str:
-        h = linear(x, WIDTH, INNER)
-        erf = op("Erf", op("Div", h, weight(np.float32(np.sqrt(2)))))
-        half = op("Mul", h, weight(np.float32(0.5)))
-        gelu = op("Mul", half, op("Add", erf, weight(np.float32(1))))
-        return linear(gelu, INNER, WIDTH)
-
-    x = "x"
-    for _ in range(LAYERS):
-        x = op("Add", x, attention(norm(x)))
-        x = op("Add", x, perceptron(norm(x)))
-    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, TOKENS, WIDTH])
-    result = helper.make_tensor_value_info(x, TensorProto.FLOAT, [1, TOKENS, WIDTH])
-    graph = helper.make_graph(nodes, "encoder", [given], [result], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
+RUNTIMES = ("sardonyx", "onnxruntime", "openvino")
+
 
 def markdown(result: dict[str, Any]) -> str:
     """Tables of times, and of what loading takes."""
@@ -12,7 +14,7 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         f"{where['date']}, {where['cpu']}, one core of it, {peak:.0f} GFLOP/s of float32 at its",
         f"measured peak; at the start {where['load']}. Python {where['python']}, onnxruntime",
-        f"{where['onnxruntime']}, OpenVINO {where['openvino']}; one thread, float32, batch 1,",
+        f"{where['onnxruntime']}, OpenVINO {where['openvino']}; one thread, float32,",
         "runs of the engines in turn. ms of the CPU: least (median).",
         "",
         "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",
@@ -36,10 +38,16 @@ def markdown(result: dict[str, Any]) -> str:
 def _times(name: str, found: dict[str, Any], peak: float) -> str:
     times = found["times"]
     ours = times["sardonyx"]
-    cells = [f"{1e3 * min(x):.2f} ({1e3 * median(x):.2f})" for x in times.values()]
-    for other in ("onnxruntime", "openvino"):
+    cells = [
+        f"{1e3 * min(x):.3g} ({1e3 * median(x):.3g})" if x else "refuses it"
+        for x in (times.get(name) for name in RUNTIMES)
+    ]
+    for other in RUNTIMES[1:]:
+        if other not in times:
+            cells.append("")
+            continue
         least, middle = min(times[other]) / min(ours), median(times[other]) / median(ours)
-        agree = "" if found["close"][other] else " DIFFERS"
+        agree = "" if found["close"][other] else f" differs by {found['difference'][other]:.2g}"
         cells.append(f"{least:.2f} ({middle:.2f}){agree}")
     share = 2e-9 * found["macs"] / min(ours) / peak
     return f"| {name} | {' | '.join(cells)} | {100 * share:.0f} % |"
@@ -47,14 +55,15 @@ def _times(name: str, found: dict[str, Any], peak: float) -> str:
 
 def _loads(name: str, load: dict[str, dict[str, float]]) -> str:
     cells = [f"{load['sardonyx']['compile_s']:.1f}"]
-    cells += [f"{x['load_s']:.2f}" for x in load.values()]
-    cells += [f"{x['resident'] / 1e6:.0f}" for x in load.values()]
+    cells += [f"{load[x]['load_s']:.2f}" if x in load else "" for x in RUNTIMES]
+    cells += [f"{load[x]['resident'] / 1e6:.0f}" if x in load else "" for x in RUNTIMES]
     return f"| {name} | {' | '.join(cells)} |"
 
 
 def _imports(models: dict[str, Any]) -> str:
     parts = []
-    for engine in ("sardonyx", "onnxruntime", "openvino"):
-        least = min(found["load"][engine]["import_s"] for found in models.values())
-        parts.append(f"{engine} {least:.2f} s")
+    for name in RUNTIMES:
+        loads = [found["load"][name] for found in models.values() if name in found["load"]]
+        if loads:
+            parts.append(f"{name} {min(x['import_s'] for x in loads):.2f} s")
     return f"Importing: {', '.join(parts)}."
