@@ -1,7 +1,7 @@
 """Times every engine on every model, interleaved in one process on one core, and says so in JSON
 and Markdown.
 
-    python -m benchmarks [--seconds 20] [--core 0] [--output DIR] [NAME ...]
+    python -m benchmarks [--seconds 20] [--core 0] [--output DIR] [--runs-only] [NAME ...]
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import os
 import platform
 import sys
+import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,20 +33,25 @@ def main() -> None:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"all, or of {', '.join(models())}"
     )
-    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--core", type=int, default=0, help="-1: whichever is free")
+    parser.add_argument("--runs-only", action="store_true", help="without loading and memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
-    os.sched_setaffinity(0, {given.core})
+    if given.core >= 0:
+        os.sched_setaffinity(0, {given.core})
     unknown = [n for n in given.names if n not in models()]
     if unknown:
         parser.error(f"there is no model {unknown[0]}; there are {', '.join(models())}")
     result: dict[str, Any] = {"machine": machine(), "peak": measured_peak(), "models": {}}
     for name in given.names or models():
         print(name, file=sys.stderr, flush=True)
-        result["models"][name] = measured(written(name, given.output), given.seconds)
-    result["peak"] = max(result["peak"], measured_peak())
-    (given.output / "result.json").write_text(json.dumps(result, indent=1))
+        with tempfile.TemporaryDirectory() as cache:  # empty: what is compiled is timed
+            if not given.runs_only:
+                os.environ["SARDONYX_CACHE"] = cache
+            path = written(name, given.output)
+            result["models"][name] = measured(path, given.seconds, given.runs_only)
+        (given.output / "result.json").write_text(json.dumps(result, indent=1))
     text = markdown(result)
     (given.output / "result.md").write_text(text)
     print(text)
@@ -83,14 +90,16 @@ def macs(path: Path) -> int:
     return sum(of_kernel(x.kernel) for x in lower(bind(graph, types, feeds)).launches)
 
 
-def measured(path: Path, seconds: float) -> dict[str, Any]:
-    """Loading in a process of its own; the seconds of each run, the runtimes in turn; whether the
-    outputs agree with ours; lacking: why another runtime cannot run the model."""
+def measured(path: Path, seconds: float, runs_only: bool = False) -> dict[str, Any]:
+    """Loading in a process of its own; the seconds of the CPU for each run, the runtimes in turn,
+    one thread each; whether the outputs agree with ours; lacking: why another runtime cannot run
+    the model."""
     feeds, subject = inputs(path), Subject(str(path))
     load, runs, outputs, lacking = {}, {}, {}, {}
     for name, make in PEERS.items():
         try:
-            load[name] = loads(name, subject, feeds, cold=name == "sardonyx")
+            if not runs_only:
+                load[name] = loads(name, subject, feeds)
             run = make(subject)
             outputs[name] = run(feeds)
             runs[name] = run
@@ -102,7 +111,7 @@ def measured(path: Path, seconds: float) -> dict[str, Any]:
     return {
         "macs": macs(path),
         "load": load,
-        "times": interleaved(runs, feeds, LEAST, seconds),
+        "times": interleaved(runs, feeds, LEAST, seconds, time.process_time),
         "close": {n: close(outputs[n], ours) for n in runs},
         "difference": {n: difference(outputs[n], ours) for n in runs},
         "lacking": lacking,

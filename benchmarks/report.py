@@ -24,15 +24,21 @@ def markdown(result: dict[str, Any]) -> str:
         "The ratios are of the least times, then of the medians; above 1 Sardonyx is faster.",
         "`of peak` counts a multiply-add of the model's sums of products as two operations.",
         "All outputs agree at rtol 1e-3 where nothing else is said.",
+    ]
+    loaded = {name: found["load"] for name, found in result["models"].items() if found["load"]}
+    return "\n".join([*lines, *(_loading(loaded) if loaded else [])]) + "\n"
+
+
+def _loading(loaded: dict[str, Any]) -> list[str]:
+    return [
         "",
         "| model | compile s | cached load s: Sardonyx | onnxruntime | OpenVINO "
         "| resident MB: Sardonyx | onnxruntime | OpenVINO |",
         "|---|---|---|---|---|---|---|---|",
-        *(_loads(name, found["load"]) for name, found in result["models"].items()),
+        *(_loads(name, load) for name, load in loaded.items()),
         "",
-        _imports(result["models"]),
+        _imports(loaded),
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _times(name: str, found: dict[str, Any], peak: float) -> str:
@@ -60,10 +66,10 @@ def _loads(name: str, load: dict[str, dict[str, float]]) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _imports(models: dict[str, Any]) -> str:
+def _imports(loaded: dict[str, Any]) -> str:
     parts = []
     for name in RUNTIMES:
-        loads = [found["load"][name] for found in models.values() if name in found["load"]]
+        loads = [load[name] for load in loaded.values() if name in load]
         if loads:
             parts.append(f"{name} {min(x['import_s'] for x in loads):.2f} s")
     return f"Importing: {', '.join(parts)}."
