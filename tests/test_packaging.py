@@ -56,5 +56,11 @@ print(make_engine(graph, "native").run(feeds)["scores"].argmax())
 def test_c_parts_and_types_are_shipped() -> None:
     """What a wheel needs beside Python files lies in the package's folder."""
     package = ROOT / "src" / "sardonyx"
-    for name in ("py.typed", "kernel/prelude.h", "kernel/contract.h", "emit/environment.h"):
+    for name in (
+        "py.typed",
+        "kernel/prelude.h",
+        "kernel/contract.h",
+        "kernel/contract_i16.h",
+        "emit/environment.h",
+    ):
         assert (package / name).is_file(), name

@@ -11,6 +11,7 @@ import pytest
 from slices import Net
 
 from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
@@ -131,7 +132,46 @@ def rows(net: Net, rng: Rng) -> None:
         net.give(net.op("Pad", x, np.array([1, 0, 2, 0, 3, 1]), mode=pick(rng, "constant", "edge")))
 
 
-FAMILIES = (convolutions, grouped, pools, matmuls, rows)
+def whole(rng: Rng, dtype: Any, *shape: int) -> Array:
+    """Numbers from all of the type, and many of its ends, so that sums of int32 wrap."""
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max + 1, shape)
+    return np.where(rng.random(shape) < 0.3, pick(rng, info.min, info.max), x).astype(dtype)
+
+
+def integers(net: Net, rng: Rng) -> None:
+    """Sums of products of bytes less their zero points, with constant and with fed factors."""
+    scales = [np.float32(s) for s in (0.02, 0.3, 9.0)]
+    for i in range(14):
+        n, h, w = (int(v) for v in rng.integers((1, 5, 5), (3, 12, 12)))
+        c, out = pick(rng, *CHANNELS), pick(rng, *CHANNELS)
+        group = c if i % 5 == 4 else 1
+        kinds = [pick(rng, np.uint8, np.int8) for _ in range(3)]
+        window = [int(v) for v in rng.integers(1, 4, 2)]
+        x = net.feed(f"x{len(net.feeds)}", whole(rng, kinds[0], n, c, h, w))
+        weights = whole(rng, kinds[1], out * group, c // group, *window)
+        zeros = [whole(rng, k) for k in kinds]
+        about = {"pads": [int(v) for v in rng.integers(0, 3, 4)], "group": group}
+        about["strides"] = [int(v) for v in rng.integers(1, 3, 2)]
+        if i % 2:
+            net.give(net.op("ConvInteger", x, weights, *zeros[:2], **about))
+            continue
+        parts = [x, scales[0], zeros[0], weights, scales[1], zeros[1], scales[2], zeros[2]]
+        y = net.op("QLinearConv", *parts, whole(rng, np.int32, out * group), **about)
+        again = whole(rng, np.int8, 20, out * group, 1, 1)
+        y = net.op("QLinearConv", y, *parts[1:2], zeros[2], again, scales[1], np.int8(3),
+                   scales[2], np.uint8(9))  # fmt: skip
+        net.give(y)
+    for i in range(8):
+        m, k, n = (int(v) for v in rng.integers(1, 40, 3))
+        k = 600 + i if i % 3 == 0 else k
+        a = net.feed(f"x{len(net.feeds)}", whole(rng, np.uint8, 2, m, k))
+        b = whole(rng, np.int8, *((2, k, n) if i % 4 == 1 else (k, n)))
+        factor = net.feed(f"x{len(net.feeds)}", b) if i % 2 else b
+        net.give(net.op("MatMulInteger", a, factor, np.uint8(200), whole(rng, np.int8, n)))
+
+
+FAMILIES = (convolutions, grouped, pools, matmuls, rows, integers)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -153,6 +193,14 @@ def test_a_channel_shuffle_is_one_launch_and_epilogues_join_grouped_convolutions
     names = [launch.kernel.name for launch in program.launches]
     assert names.count("shuffle") == 6
     assert not any(name.startswith(("Reshape", "Transpose", "Batch", "Relu")) for name in names)
+
+
+def test_products_of_bytes_reach_the_tiles_of_int16() -> None:
+    net = Net()
+    integers(net, np.random.default_rng(5))
+    program = optimise(lower(net.graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("sx_contract_i16(" in text for text in texts) >= 20
 
 
 def test_the_plain_printer_knows_no_schedule() -> None:

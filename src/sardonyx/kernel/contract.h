@@ -119,6 +119,7 @@ SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
 
 /* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
    x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
+#define SX_RUN
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const float *acc, int64_t row, int64_t count, int64_t block);

@@ -7,6 +7,9 @@ output axes, those in B only are further N axes, those in A only (or in neither)
 both batch axes. B is packed [batch][N/16][K][16], K being
 the fold's axes in their order; A is read through affine addresses, one number per pixel and term.
 MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
+
+Factors are float32, or int16 widened to int32. Those are taken two terms at a time, neighbours in A
+along the innermost of the fold's axes, and B is packed [batch][N/16][K/2][16][2].
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient, position
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 
 LANES = 16
@@ -60,6 +63,11 @@ class Contraction:
         return product(tuple(w.extent for w in self.m))
 
     @property
+    def pair(self) -> int | None:
+        """Which of the fold's axes is taken two at a time, if the factors are int16."""
+        return pair_of(self.fold)
+
+    @property
     def terms(self) -> Dim:
         """K: the number of terms of each sum."""
         return product(tuple(w.extent for w in self.k))
@@ -68,17 +76,43 @@ class Contraction:
 def contraction(s: Compute, lanes: Axis) -> Contraction | None:
     """s as a Contraction with these lanes, or None where it is not one."""
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or folds[0].kind != "dot" or folds[0].dtype is not t.float32:
+    if len(folds) != 1 or folds[0].kind != "dot":
         return None
     (fold,) = folds
+    terms = factors(fold)
+    if terms is None:
+        return None
     tail = None if fold.when is None else _tail(fold, fold.when)
     if fold.when is not None and tail is None:
         return None
-    free = free_axes(*fold.terms)
-    for a, b in (fold.terms, fold.terms[::-1]):
+    free = free_axes(*terms)
+    for a, b in (terms, terms[::-1]):
         if lanes in free[id(b)] and lanes not in free[id(a)] and isinstance(a, Load):
             return _split(s, lanes, fold, (a, b), (free[id(a)], free[id(b)]), tail)
     return None
+
+
+def factors(fold: Fold) -> tuple[Expr, ...] | None:
+    """The factors of a sum of products in the type that they are stored in, float32 or int16."""
+    if fold.dtype is t.float32:
+        return fold.terms
+    if fold.dtype is not t.int32:
+        return None
+    found = [x.x for x in fold.terms if isinstance(x, Cast) and x.x.dtype is t.int16]
+    return tuple(found) if len(found) == len(fold.terms) else None
+
+
+def is_even(extent: Dim) -> bool:
+    """Whether an extent is known to be even."""
+    return isinstance(extent, int) and extent % 2 == 0
+
+
+def pair_of(fold: Fold) -> int | None:
+    """The innermost of a fold's axes with more than one point, if its factors are int16."""
+    if fold.dtype is not t.int32:
+        return None
+    large = [i for i, axis in enumerate(fold.axes) if axis.extent != 1]
+    return large[-1] if large else len(fold.axes) - 1
 
 
 def _tail(fold: Fold, when: Expr) -> int | None:
@@ -106,7 +140,7 @@ def _split(
 ) -> Contraction | None:
     (a, b), (in_a, in_b) = terms, free
     address = flat(a)
-    if a.mode != "proven" or a.dtype is not t.float32 or address is None:
+    if a.mode != "proven" or a.dtype not in (t.float32, t.int16) or address is None:
         return None
     groups: dict[str, list[Walk]] = {"batch": [], "m": [], "n": []}
     for axis in (x for x in s.axes if x is not lanes):
@@ -121,6 +155,9 @@ def _split(
         if along is None:
             return None
         k.append(Walk((axis,), axis.extent, along))
+    pair = pair_of(fold)
+    if pair is not None and k[pair].extent != 1 and k[pair].a != 1:
+        return None
     origin = _origin(address, (*s.axes, *fold.axes))
     return Contraction(
         s, fold, a, b, origin, tuple(groups["batch"]), tuple(groups["m"]),

@@ -1,5 +1,5 @@
 """The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
-contract.h where it has sums of products by register tiles."""
+contract.h and contract_i16.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sardonyx import types as t
 from sardonyx.kernel.spelling import small_float
 
 NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
+
+TILES = {"contract.h": "sx_contract", "contract_i16.h": "sx_contract_i16"}  # file: what it is for
 
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
@@ -44,7 +46,8 @@ def _definitions() -> dict[str, int]:
 
 def prelude(program: str) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to."""
-    tiles = _text("contract.h") if "sx_contract(" in program else ""
+    used = [n for n, call in TILES.items() if f"{call}(" in program]
+    tiles = "\n".join(map(_text, used))
     where, pieces = _definitions(), _pieces()
     wanted, texts = {0}, [program, tiles]
     while texts:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, merged
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, walk
+from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, is_even, merged
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.write import Writer, evaluate, stored
 
@@ -46,35 +46,54 @@ def _lanes_of(s: Compute) -> Axis | None:
     """The axis whose index mod 16 is the last index of the second factor."""
     for e in walk(s.expr):
         match e:
-            case Fold("dot", _, (_, Load(_, (*_, Axis() as lanes)))):
-                return lanes
-            case Fold("dot", _, (_, Load(_, (*_, Alu("imod", (Axis() as lanes, _), _))))):
-                return lanes
+            case Fold("dot", _, (_, Cast(Load(_, (*_, lane, _)), _))):
+                return _axis_of(lane)
+            case Fold("dot", _, (_, Load(_, (*_, lane)))):
+                return _axis_of(lane)
+    return None
+
+
+def _axis_of(lane: Expr) -> Axis | None:
+    """The axis of which this is the index in a block."""
+    match lane:
+        case Axis():
+            return lane
+        case Alu("imod", (Axis() as axis, _), _):
+            return axis
     return None
 
 
 def _is_packed(c: Contraction, b: Load) -> bool:
     """Whether B is [batch and n axes, lanes / 16, fold axes, lanes mod 16]."""
     outer = [w.axes[0] for w in (*c.batch, *c.n)]
+    at, last = len(outer) + 1, len(outer) + 1 + len(c.fold.axes)
+    if len(b.index) != last + (1 if c.pair is None else 2):
+        return False
     before, block = b.index[: len(outer)], b.index[len(outer)]
-    terms, lane = b.index[len(outer) + 1 : -1], b.index[-1]
+    terms, lane = b.index[at:last], b.index[last]
     return (
         b.mode == "proven"
-        and b.buffer.shape[-1] == LANES
+        and b.buffer.shape[last:] == ((LANES,) if c.pair is None else (LANES, 2))
         and list(before) == outer
-        and list(terms) == list(c.fold.axes)
-        and _is_part(block, "idiv", c.lanes)
-        and _is_part(lane, "imod", c.lanes)
+        and all(
+            _is_part(e, "idiv", a, 2 if i == c.pair else 1)
+            for i, (e, a) in enumerate(zip(terms, c.fold.axes, strict=True))
+        )
+        and _is_part(block, "idiv", c.lanes, LANES)
+        and _is_part(lane, "imod", c.lanes, LANES)
+        and (c.pair is None or _is_part(b.index[-1], "imod", c.fold.axes[c.pair], 2))
     )
 
 
-def _is_part(e: Expr, op: str, lanes: Axis) -> bool:
-    """Whether e is lanes / 16 or lanes mod 16."""
-    if lanes.extent == LANES:
-        return affine(e) == 0 if op == "idiv" else e is lanes
+def _is_part(e: Expr, op: str, axis: Axis, n: int) -> bool:
+    """Whether e is axis / n or axis mod n."""
+    if n == 1:
+        return e is axis or (axis.extent == 1 and affine(e) == 0)
+    if isinstance(axis.extent, int) and axis.extent <= n:
+        return affine(e) == 0 if op == "idiv" else e is axis
     match e:
         case Alu(found, (x, Const(value, _)), _):
-            return found == op and x is lanes and value == LANES
+            return found == op and x is axis and value == n
     return False
 
 
@@ -82,6 +101,8 @@ def _runs(c: Contraction) -> list[Walk]:
     """The terms: loops, the outermost first, then the run."""
     if c.tail is not None:
         return [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
+    if c.pair is not None and not is_even(c.k[c.pair].extent):
+        return [*merged(c.k[: c.pair]), c.k[c.pair]]
     return merged(c.k) or [Walk((), 1, 1)]
 
 
@@ -91,7 +112,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[s
     heads = [names.loop(w.axes[0]) for w in c.batch]
     body = _finish(p, names)
     held = _held(body, p, names)
-    helpers.append(_helper(body, held, number))
+    helpers.append(_helper(body, held, number, c.fold.dtype.c))
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in c.n), _blocks(c)))
@@ -107,21 +128,28 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[s
         f"@_finish{number}",
         "&self",
     ]
+    kind, call = ("sx_product", "sx_contract")
+    if c.pair is not None:
+        kind, call = ("sx_i_product", "sx_contract_i16")
     segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
     return [
         *heads,
         "{",
         f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};",
         f"const sx_run runs[] = {{{segments}}};",
-        f"const sx_product product = {{{', '.join(fields)}}};",
-        "sx_contract(&product);",
+        f"const {kind} product = {{{', '.join(fields)}}};",
+        f"{call}(&product);",
         "}",
         *["}"] * len(heads),
     ]
 
 
 def _terms(c: Contraction) -> Dim:
-    return product(tuple(a.extent for a in c.fold.axes))
+    """The rows of 16 lanes in a block of B: the terms, an even number of them where paired."""
+    extents = [a.extent for a in c.fold.axes]
+    if c.pair is not None:
+        extents[c.pair] = (extents[c.pair] + 1) // 2 * 2
+    return product(tuple(extents))
 
 
 def _blocks(c: Contraction) -> Dim:
@@ -251,7 +279,7 @@ def _held(body: Sequence[str], p: Product, names: Writer) -> list[Field]:
     return list({name: (kind, name) for kind, name in used}.values())
 
 
-def _helper(body: Sequence[str], held: Sequence[Field], number: int) -> list[str]:
+def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) -> list[str]:
     """The definition of the finishing function and of what it is given."""
     unpack = [
         f"{kind}{'restrict ' if kind.endswith('*') else ''}const {name} = self->{name};"
@@ -262,7 +290,7 @@ def _helper(body: Sequence[str], held: Sequence[Field], number: int) -> list[str
     fields = " ".join(f"{kind}{name};" for kind, name in held)
     return [
         f"typedef struct {{ {fields} }} @_self{number};",
-        f"static void @_finish{number}(const void *given, const float *restrict acc, int64_t row,",
+        f"static void @_finish{number}(const void *given, const {sums} *restrict acc, int64_t row,",
         "    int64_t count, int64_t block) {",
         f"const @_self{number} *const self = given;",
         *unpack,

@@ -17,6 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import divide
 from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
@@ -28,6 +29,7 @@ from sardonyx.types import TensorType
 LANES = 16
 PLAIN = 0  # the number B of a tensor that is as the model has it
 LARGEST = 4096  # more channels are not kept last
+KINDS = (t.float32, t.int16, t.int8, t.uint8)
 
 
 def block_channels(program: Program) -> Program:
@@ -53,8 +55,8 @@ def convolution(launch: Launch) -> Fold | None:
 
 
 def _is_window(e: Fold) -> bool:
-    loads = all(isinstance(x, Load) for x in e.terms)
-    return e.kind == "dot" and e.dtype is t.float32 and len(e.axes) >= 3 and loads
+    found = factors(e) if e.kind == "dot" and len(e.axes) >= 3 else None
+    return found is not None and all(isinstance(x, Load) for x in found)
 
 
 @dataclass(slots=True)
@@ -89,7 +91,8 @@ class _State:
 def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layouts that suit it."""
     found = convolution(launch)
-    source = None if found is None else name_of(launch, found.terms[0])
+    terms = None if found is None else factors(found)
+    source = None if terms is None else name_of(launch, terms[0])
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
@@ -125,7 +128,7 @@ def _preferred(tensor: TensorType, near: Iterable[int], first: int = 0) -> list[
     have: channels last where they have them last."""
     shape = tensor.shape or ()
     channels = shape[1] if len(shape) >= 3 else 0
-    if tensor.dtype is not t.float32 or not isinstance(channels, int) or channels < 2:
+    if tensor.dtype not in KINDS or not isinstance(channels, int) or channels < 2:
         return []
     last = any(b > LANES for b in near)
     kinds = [LANES] if channels % LANES == 0 else []

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import LANES, Contraction, contraction, flat
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, free_axes, walk, where
+from sardonyx.kernel.contract import LANES, Contraction, contraction, flat, is_even
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, cast, free_axes, walk, where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.passes.program import Launch, Program
@@ -81,26 +80,41 @@ def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
     terms = list(c.fold.axes)
     n: Dim = c.lanes.extent
     blocks: Dim = (n + (LANES - 1)) // LANES
-    shape = (*(a.extent for a in outer), blocks, *(a.extent for a in terms), LANES)
-    target = Buffer(name, t.float32, shape)
+    extents, pair = [a.extent for a in terms], c.pair
+    if pair is not None:
+        extents[pair] = (extents[pair] + 1) // 2
+    halves = (2,) if pair is not None else ()
+    shape = (*(a.extent for a in outer), blocks, *extents, LANES, *halves)
+    target = Buffer(name, c.b.dtype, shape)
     axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(shape))
-    block, lane = axes[len(outer)], axes[-1]
+    end = len(outer) + 1 + len(terms)
+    block, lane = axes[len(outer)], axes[end]
     there: dict[Axis, Expr] = dict(
-        zip([*outer, *terms], [*axes[: len(outer)], *axes[len(outer) + 1 : -1]], strict=True)
+        zip([*outer, *terms], [*axes[: len(outer)], *axes[len(outer) + 1 : end]], strict=True)
     )
+    zero = Const(0 if c.b.dtype.is_integer else 0.0, c.b.dtype)
+    if pair is not None:
+        there[terms[pair]] = there[terms[pair]] * 2 + axes[-1]
     column = block * LANES + lane
     element = rewrite(c.b, {**there, c.lanes: column})
     if c.fold.when is not None:  # an absent term may lie past the end of B
-        element = where(rewrite(c.fold.when, there), element, Const(0.0, t.float32))
+        element = where(rewrite(c.fold.when, there), element, zero)
     if not (isinstance(n, int) and n % LANES == 0):
-        element = where(column < n, element, Const(0.0, t.float32))
-    index = (*outer, c.lanes // LANES, *terms, c.lanes % LANES)
+        element = where(column < n, element, zero)
+    if pair is not None and not is_even(terms[pair].extent):
+        element = where(there[terms[pair]] < terms[pair].extent, element, zero)
+    steps: list[Expr] = list(terms)
+    half: list[Expr] = []
+    if pair is not None:
+        steps[pair], half = terms[pair] // 2, [terms[pair] % 2]
+    index = (*outer, c.lanes // LANES, *steps, c.lanes % LANES, *half)
     return Compute(target, axes, element), _reading(c, Load(target, tuple(map(canonical, index))))
 
 
 def _reading(c: Contraction, packed: Load) -> Compute:
     """The product with B read packed; A is the first factor from now on."""
-    fold = Fold("dot", c.fold.axes, (c.a, packed), c.fold.when)
+    terms = (cast(c.a, c.fold.dtype), cast(packed, c.fold.dtype))
+    fold = Fold("dot", c.fold.axes, terms, c.fold.when)
     given: dict[Fold, Expr] = {c.fold: fold}
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
 

@@ -9,6 +9,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import affine, bounds
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.print_lanes import suits_lanes
@@ -29,7 +30,10 @@ def pad_inputs(program: Program) -> Program:
 
 def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
     fold = convolution(launch) or _pool(launch)
-    for x in () if fold is None else fold.terms:
+    terms = None if fold is None else fold.terms
+    if fold is not None and fold.kind == "dot":
+        terms = factors(fold)
+    for x in terms or ():
         name = name_of(launch, x)
         if fold is None or name is None or not isinstance(x, Load) or not _fills(x):
             continue

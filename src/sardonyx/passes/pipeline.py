@@ -11,12 +11,13 @@ from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.layout import block_channels
+from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
 
-STEPS = (join_shuffles, fuse, block_channels, pad_inputs, pack)
+STEPS = (join_shuffles, narrow, fuse, block_channels, pad_inputs, pack)
 
 
 def optimise(program: Program, fused: bool = True) -> Program:

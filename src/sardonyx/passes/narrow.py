@@ -1,0 +1,165 @@
+"""Factors of int32 sums of products that fit int16 are stored as such.
+
+    t[i] = int32(x[i]) - int32(z); y[m] = dot over k of t[..] * w[..]; q[m] = .. y[m] ..
+
+Such a launch becomes one for each of its Computes, so that fusion and layouts see them: the factors
+as tensors of int16, the product, what is made of it. Sums of int32 wrap, and are the same in any
+order and in any way that is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
+from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Program
+from sardonyx.types import Array, TensorType
+
+Range = tuple[int, int]
+
+
+def narrow(program: Program) -> Program:
+    """The program with products of int16 where factors fit."""
+    tensors, weights = dict(program.tensors), dict(program.weights)
+    launches: list[Launch] = []
+    for launch in program.launches:
+        launches += _narrowed(launch, tensors, weights)
+    return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+
+
+def _narrowed(
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+) -> list[Launch]:
+    body = [s for s in launch.kernel.body if isinstance(s, Compute)]
+    if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
+        return [launch]
+    folds = {e for s in body for e in walk(s.expr) if isinstance(e, Fold)}
+    written = [s.buffer.root for s in body]
+    if len(folds) != 1 or len(set(written)) != len(written) or len(launch.writes) != 1:
+        return [launch]
+    (fold,) = folds
+    if fold.kind != "dot" or fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
+        return [launch]
+    factors = {x.buffer.root for x in fold.terms if isinstance(x, Load)}
+    if not all(isinstance(x, Load) and _has_small_default(x) for x in fold.terms):
+        return [launch]
+    known = {n: weights[n] for n in launch.reads if n is not None and n in weights}
+    if not all(_fits(b, launch, body, fold, known) for b in factors):
+        return [launch]
+    return _split(launch, body, factors, tensors, weights)
+
+
+def _has_small_default(x: Load) -> bool:
+    return x.default is None or _within(range_of(x.default))
+
+
+def _within(found: Range | None) -> bool:
+    return found is not None and t.int16.min <= found[0] and found[1] <= t.int16.max
+
+
+def _fits(
+    b: Buffer, launch: Launch, body: list[Compute], fold: Fold, known: Mapping[str, Array]
+) -> bool:
+    """Whether all elements of a factor fit int16, and the fold alone reads it."""
+    every = [e for s in body for e in walk(s.expr) if isinstance(e, Load) and e.buffer.root is b]
+    if any(e not in fold.terms for e in every):
+        return False
+    for s in body:
+        if s.buffer.root is b:
+            return _within(range_of(s.expr))
+    names = [n for n, x in zip(launch.reads, launch.kernel.inputs, strict=True) if x is b]
+    value = known.get(names[0] or "") if names else None
+    return value is not None and (value.size == 0 or _within((int(value.min()), int(value.max()))))
+
+
+def range_of(e: Expr) -> Range | None:
+    """The least and the greatest value of an int32 expression of small integers."""
+    match e:
+        case Const(value, _) if e.dtype.is_integer:
+            return int(value), int(value)
+        case Cast(x, t.int32) if x.dtype.is_integer and x.dtype.bits <= 16:
+            return x.dtype.min, x.dtype.max
+        case Alu("sub", (a, b), t.int32):
+            left, right = range_of(a), range_of(b)
+            if left is not None and right is not None and _within(left) and _within(right):
+                return left[0] - right[1], left[1] - right[0]
+    return None
+
+
+def _split(
+    launch: Launch,
+    body: list[Compute],
+    factors: set[Buffer],
+    tensors: dict[str, TensorType],
+    weights: dict[str, Array],
+) -> list[Launch]:
+    """A launch for each Compute; the factors are tensors of int16."""
+    names = zip((*launch.reads, *launch.writes), (*_inputs(launch), *_outputs(launch)), strict=True)
+    name_of = {b: n for n, b in names if b is not None and n is not None}
+    for s in body[:-1]:
+        root = s.buffer.root
+        name_of[root] = f"{launch.writes[0]}.{root.name}"
+        kind = t.int16 if root in factors else root.dtype
+        tensors[name_of[root]] = TensorType(kind, root.shape)
+    for b in factors - {s.buffer.root for s in body}:
+        whole = name_of[b]
+        name_of[b] = f"{whole}.int16"
+        weights[name_of[b]] = np.asarray(weights[whole]).astype(np.int16)
+        tensors[name_of[b]] = TensorType(t.int16, b.shape)
+    return [_alone(launch, s, factors, name_of, s is body[-1]) for s in body]
+
+
+def _inputs(launch: Launch) -> tuple[Buffer | None, ...]:
+    return launch.kernel.inputs
+
+
+def _outputs(launch: Launch) -> tuple[Buffer, ...]:
+    return launch.kernel.outputs
+
+
+def _alone(
+    launch: Launch, s: Compute, factors: set[Buffer], name_of: Mapping[Buffer, str], last: bool
+) -> Launch:
+    """The launch of one Compute."""
+    roots: dict[Buffer, Buffer] = {}
+    constants = {e.buffer.root for e in walk(s.expr) if isinstance(e, Load)}
+    constants &= set(launch.kernel.constants)
+
+    def own(b: Buffer) -> Buffer:
+        """The buffer as this launch has it."""
+        if b.root in constants:
+            return b
+        dtype = t.int16 if b.root in factors else b.dtype
+        if b.root not in roots:
+            roots[b.root] = Buffer(b.root.name, dtype, b.root.shape)
+        root = roots[b.root]
+        return root if b is b.root else Buffer(b.name, dtype, b.shape, base=root)
+
+    def load(e: Load) -> Expr:
+        if e.buffer.root not in factors:
+            return Load(own(e.buffer), e.index, e.mode, e.default)
+        default = None if e.default is None else cast(e.default, t.int16)
+        if isinstance(e.default, Const):
+            default = Const(e.default.value, t.int16)
+        return cast(Load(own(e.buffer), e.index, e.mode, default), t.int32)
+
+    expr = rewrite(s.expr, {}, load)
+    inputs = dict(roots)
+    target = own(s.buffer)
+    made = Compute(target, s.axes, cast(expr, target.dtype))
+    kernel = Kernel(
+        name=launch.kernel.name,
+        inputs=tuple(inputs.values()),
+        outputs=(target.root,),
+        temporaries=(),
+        constants=tuple(b for b in launch.kernel.constants if b in constants),
+        body=(made,),
+    )
+    reads = tuple(name_of[b] for b in inputs)
+    return Launch(kernel, reads, (name_of[s.buffer.root],), launch.operations if last else ())
