@@ -46,7 +46,7 @@ class Made:
         op = Operation(kernel.name, "", 1, tuple(reads), tuple(writes), {}, Origin(name, (0,)))
         self.launches.append(
             SimpleNamespace(
-                kernel=kernel, reads=tuple(reads), writes=tuple(writes), operations=(op,)
+                kernel=kernel, reads=tuple(reads), writes=tuple(writes), operations=(op,), call=None
             )
         )
         for w, b in zip(writes, kernel.outputs, strict=True):
@@ -106,7 +106,7 @@ def _gather(n: Dim) -> Kernel:
 def planned(
     made: Made, outside: Sequence[str] = (), bound: Mapping[str, int] | None = None
 ) -> Plan:
-    """A plan of a program of concrete shapes."""
+    """A plan of a program of concrete shapes; weights lie outside M."""
     sizes = {
         name: int(np.prod(tensor.shape)) * tensor.dtype.size
         for name, tensor in made.tensors.items()
@@ -114,7 +114,8 @@ def planned(
     steps = [step_of(launch.kernel, launch.reads, launch.writes) for launch in made.launches]
     final = tuple(dict.fromkeys(made.outputs))
     initial = (*made.inputs, *made.weights)
-    return plan(Timeline(tuple(steps), sizes, initial, final, frozenset(outside)))
+    lies_outside = frozenset((*outside, *made.weights))
+    return plan(Timeline(tuple(steps), sizes, initial, final, lies_outside))
 
 
 def call(

@@ -9,13 +9,13 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+from backend_suite import assert_equal_bytes
 
 from sardonyx.engines import make_engine
 from sardonyx.errors import InvalidModel, LimitExceeded, RunError, UnsupportedModel
 from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.ops import control
-from tests.backend_suite import assert_equal_bytes
 
 
 def model(sign: str, body: str, opset: int = 21, more: str = "") -> onnx.ModelProto:
@@ -191,6 +191,15 @@ def test_strings_are_moved_by_every_operator_that_only_moves() -> None:
     assert y.tolist() == [[""], ["ü"]]
     assert e.tolist() == [[True, False], [False, True]]
     assert n.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "constant", ['value_string = "b"', 'value_strings = ["b"]', 'value = string[1] {"b"}']
+)
+def test_constants_of_strings(constant: str) -> None:
+    body = f"c = Constant<{constant}>() y = StringConcat(x, c)"
+    (y,) = both(model("(string[1] x) => (string[1] y)", body), {"x": np.array(["a"], object)})
+    assert y.tolist() == ["ab"]
 
 
 def test_a_pattern_that_makes_others_backtrack_takes_no_time() -> None:

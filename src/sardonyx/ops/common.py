@@ -69,8 +69,8 @@ def compute_type(dtype: DType) -> DType:
 def need_dtype(code: int) -> DType:
     """The dtype of a TensorProto.DataType code; UnsupportedModel if Sardonyx has none."""
     dtype = t.by_onnx(code)
-    if dtype is None:
-        raise UnsupportedModel(f"the element type with code {code} is not supported")
+    if dtype is None or dtype is t.string:
+        raise UnsupportedModel(f"no kernel has the element type with code {code}")
     return dtype
 
 

@@ -129,6 +129,21 @@ def _grams(row: list[object], shortest: int, longest: int, skips: int) -> list[t
     return found
 
 
+@host("Constant", 1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
+def constant_text(
+    *,
+    value: Array | None = None,
+    value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
+) -> Array:
+    """The strings that an attribute holds."""
+    if value is not None:
+        return value
+    if value_strings is not None:
+        return _texts(value_strings, (len(value_strings),))
+    return _texts([value_string or ""], ())
+
+
 @host("Cast", 9, 13, 19, 21, 23, 24, 25)
 def cast_text(x: Array, *, to: int, saturate: int = 1, round_mode: str = "up") -> Array:
     """Numbers as the shortest text that reads back as them, and texts as the numbers they say."""
