@@ -19,7 +19,7 @@ from sardonyx.graph import Graph
 from sardonyx.loading import open_model
 from sardonyx.measure.alone import loads
 from sardonyx.measure.events import events, named
-from sardonyx.measure.launches import Timing, timings
+from sardonyx.measure.launches import Timing, Work, timings
 from sardonyx.measure.peers import PEERS, Run, Subject, difference, installed
 from sardonyx.measure.rounds import interleaved
 from sardonyx.types import Value
@@ -165,10 +165,15 @@ def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path) -> None:
     kind = least[0].work.kind
     print(f"profile {path}: {len(least)} times a {kind}, least times together {total / 1e6:.4g} ms")
     rows = [
-        (f"{t.duration / 1e6:.4g} ms", f"{t.duration / max(1, total):.0%}", named(t.work)[:100])
+        (f"{t.duration / 1e6:.4g} ms", f"{t.duration / max(1, total):.0%}", _work(t.work))
         for t in sorted(least, key=_duration, reverse=True)[:SLOWEST]
     ]
     print(table(rows))
+
+
+def _work(work: Work) -> str:
+    kinds = "+".join(op.op_type for op in work.operations) or "copy"
+    return f"{kinds} '{named(work)}'"[:100]
 
 
 def _duration(timing: Timing) -> int:

@@ -1,0 +1,46 @@
+"""The models that the benchmarks make, and the table that they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from benchmarks.models import inputs, models, written
+from benchmarks.report import markdown
+from sardonyx.engines import MachineEngine
+from sardonyx.loading import load
+
+SMALL = ("mlp", "chain", "quantised", "bilstm")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_model_is_valid_and_the_same_each_time(name: str) -> None:
+    model = models()[name]()
+    onnx.checker.check_model(model, full_check=True)
+    assert model.SerializeToString() == models()[name]().SerializeToString()
+
+
+@pytest.mark.parametrize("name", ["mlp", "chain"])
+def test_a_model_gives_finite_numbers_that_differ(name: str, tmp_path: Path) -> None:
+    path = written(name, tmp_path)
+    (found,) = MachineEngine(load(path)).run(inputs(path)).values()
+    assert isinstance(found, np.ndarray)
+    assert np.isfinite(found).all()
+    assert found.std() > 0
+
+
+def test_the_table_tells_of_a_runtime_that_refuses_a_model() -> None:
+    words = ("date", "cpu", "load", "python", "sardonyx", "onnxruntime", "openvino")
+    measured = {
+        "macs": 10**6,
+        "load": {},
+        "times": {"sardonyx": [1e-3, 3e-3, 2e-3], "onnxruntime": [2e-3, 2e-3, 2e-3]},
+        "close": {"sardonyx": True, "onnxruntime": False},
+        "difference": {"sardonyx": 0.0, "onnxruntime": 0.5},
+    }
+    text = markdown({"machine": dict.fromkeys(words, ""), "peak": 100.0, "models": {"a": measured}})
+    row = "| a | 1 (2) | 2 (2) | refuses it | 2.00 (1.00) differs by 0.5 |  | 2 % |"
+    assert row in text.splitlines()
