@@ -162,7 +162,7 @@ def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path) -> None:
         return
     least = [min(column, key=_duration) for column in zip(*runs, strict=True)]
     total = sum(map(_duration, least))
-    kind = least[0].work.kind
+    kind = " or ".join(dict.fromkeys(t.work.kind for t in least))
     print(f"profile {path}: {len(least)} times a {kind}, least times together {total / 1e6:.4g} ms")
     rows = [
         (f"{t.duration / 1e6:.4g} ms", f"{t.duration / max(1, total):.0%}", _work(t.work))

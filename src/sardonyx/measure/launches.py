@@ -58,7 +58,7 @@ POSIX = "#define _POSIX_C_SOURCE 199309L\n"
 @dataclass(frozen=True, slots=True)
 class Work:
     """What is timed: operations, what they read (weights apart) and write; kind is "launch",
-    "step" (of the machine) or "host"."""
+    "step" (of the machine) or "host operation"."""
 
     kind: str
     operations: tuple[Operation, ...]
@@ -141,7 +141,7 @@ class _Staged:
                 begin = time.monotonic_ns()
                 results = execution.perform(stage)
                 op = execution.stages.graph.operations[stage.operations[0]]
-                work = Work("host", (op,), writes=_types(results.values()))
+                work = Work("host operation", (op,), writes=_types(results.values()))
                 found.append(Timing(work, begin, time.monotonic_ns() - begin))
                 execution.finish(stage, results)
             else:
