@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copytree
@@ -39,9 +40,9 @@ def why3(folder: Path, command: str, *arguments: str) -> str:
     return done.stdout
 
 
-def theorems(folder: Path, pattern: str) -> list[Theorem]:
+def theorems(folder: Path, pattern: str, files: Sequence[str] = FILES) -> list[Theorem]:
     found = []
-    for file in FILES:
+    for file in files:
         module = ""
         for line in why3(folder, "prove", f"{file}.mlw").splitlines():
             if match := re.match(r"theory (\S+)", line):
@@ -64,7 +65,8 @@ def attempt(folder: Path, theorem: Theorem, prover: str, limit: str) -> list[tup
             return answers
         answer, at = decoder.raw_decode(text, match.end())
         term = answer["term"]
-        where = f"{term['loc']['filename']}:{term['loc']['line']} {term['explanations']}"
+        line = term.get("loc", {}).get("line", "?")
+        where = f"{file}.mlw:{line} {term.get('explanations')}"
         answers.append((answer["prover-result"]["answer"] == "Valid", where))
     return answers
 
@@ -82,9 +84,11 @@ def prove(folder: Path, theorem: Theorem, limit: str) -> list[tuple[bool, str]]:
     return best
 
 
-def prove_all(folder: Path, pattern: str, limit: str, jobs: int) -> bool:
+def prove_all(
+    folder: Path, pattern: str, limit: str, jobs: int, files: Sequence[str] = FILES
+) -> bool:
     start = time.monotonic()
-    every = theorems(folder, pattern)
+    every = theorems(folder, pattern, files)
     with ThreadPoolExecutor(jobs) as pool:
         goals = [g for made in pool.map(lambda t: prove(folder, t, limit), every) for g in made]
     bad = sum(not ok for ok, _ in goals)
@@ -122,6 +126,7 @@ def mutations(limit: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-k", default="", help="theorems whose name matches")
+    parser.add_argument("-f", nargs="+", default=FILES, choices=FILES, help="in these files")
     parser.add_argument("-t", default="20", help="processor seconds for a goal and a prover")
     parser.add_argument("-j", type=int, default=2, help="provers at once")
     parser.add_argument("--extract", action="store_true")
@@ -134,7 +139,7 @@ def main() -> None:
         sys.exit(extracted(HERE) != EXTRACTED.read_text())
     if given.mutations:
         sys.exit(not mutations(given.t))
-    sys.exit(not prove_all(HERE, given.k, given.t, given.j))
+    sys.exit(not prove_all(HERE, given.k, given.t, given.j, given.f))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The proved plan checker, extracted to C, and its Python twin give the same verdicts."""
+"""The plan checker extracted to C from formal/checker.mlw, and its Python twin give the same verdicts."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _changed_step(timeline: Timeline, name: str, other: str, data: Any) -> Timel
     return replace(timeline, steps=(*timeline.steps[:k], changed, *timeline.steps[k + 1 :]))
 
 
-def test_the_planner_asks_the_proved_checker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_planner_asks_the_extracted_checker(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Plan] = []
     real = proved.is_valid
     monkeypatch.setattr(guard, "_proved", lambda: lambda q, w: asked.append(q) or real(q, w))

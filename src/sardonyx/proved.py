@@ -1,4 +1,6 @@
-"""The plan checker that is proved (formal/checker.mlw), extracted to C, compiled and called.
+"""The plan checker of the formal specification (formal/checker.mlw): its C, compiled and called.
+
+What of it is proved is said in docs/machine.md, section 8.
 
 plan/guard.py asks it about every plan. Where there is no compiler, or a number does not fit 64
 bits, the Python twin (plan/check.py) is asked instead.

@@ -1,6 +1,6 @@
-"""What every plan must pass before it is handed out: the proved checker, or its Python twin.
+"""What every plan must pass before it is handed out: the extracted checker, or its Python twin.
 
-The proved checker is C (plan_check.c), extracted from formal/checker.mlw. What compiles and calls
+The extracted checker is C (plan_check.c), made of formal/checker.mlw. What compiles and calls
 it, sardonyx.proved, stands above this layer, so it is found by name when the first plan is made.
 """
 
@@ -27,12 +27,12 @@ def violations(plan: Plan, timeline: Timeline) -> list[Violation]:
     """What is wrong with a plan of a timeline; nothing if and only if it is valid.
 
     The twin answers where there is no C compiler, and says what is wrong. Raises InternalError
-    where the proved checker rejects a plan that its twin accepts.
+    where the extracted checker rejects a plan that its twin accepts.
     """
     valid = _proved()(plan, timeline)
     if valid:
         return []
     found = check_plan(plan, timeline)
     if valid is False and not found:
-        raise InternalError("the proved checker rejects a plan that its Python twin accepts")
+        raise InternalError("the extracted checker rejects a plan that its Python twin accepts")
     return found
