@@ -209,6 +209,27 @@ def edge_products(net: Net) -> None:
              pads=[1, 1, 1, 1]))  # fmt: skip
 
 
+def byte_products(net: Net) -> None:
+    """Sums of products of bytes less their zero points: even and odd numbers of terms, channels in
+    whole blocks, in parts of one, and few; int32 sums that wrap; requantised ones."""
+    scales = [np.float32(s) for s in (0.02, 0.3, 40.0)]
+    for c, kind, low in ((32, np.uint8, 0), (19, np.int8, -128), (3, np.uint8, 0)):
+        x = net.feed(f"bytes{c}", seeded.integers(f"b{c}", low, low + 256, 1, c, 7, 6).astype(kind))
+        w = seeded.integers(f"w{c}", -128, 128, 21, c, 3, 3).astype(np.int8)
+        bias = seeded.integers(f"c{c}", -(1 << 31), 1 << 31, 21).astype(np.int32)
+        zero = kind(low + 131)
+        parts = [x, scales[0], zero, w, scales[1], np.int8(-7), scales[2], np.uint8(9)]
+        y = net.op("QLinearConv", *parts, bias // 4096, pads=[1, 1, 1, 1])
+        net.give(y, net.op("ConvInteger", x, w, zero, np.int8(127), strides=[2, 1]))
+        net.give(net.op("QLinearConv", *parts, bias, dilations=[1, 2]))
+    for k in (1, 38, 515):
+        a = net.feed(f"byte_rows{k}", seeded.integers(f"l{k}", 0, 256, 17, k).astype(np.uint8))
+        b = seeded.integers(f"r{k}", -128, 128, k, 35).astype(np.int8)
+        fed = net.feed(f"byte_columns{k}", b)
+        zeros = seeded.integers(f"z{k}", -128, 128, 35).astype(np.int8)
+        net.give(*(net.op("MatMulInteger", a, f, np.uint8(255), zeros) for f in (b, fed)))
+
+
 def other_floats(dtype: DType) -> Callable[[Net], None]:
     """float64, float16 or bfloat16: values, functions, products, norms."""
 
@@ -338,6 +359,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "transformer": transformer,
     "edge_floats": edge_floats,
     "edge_products": edge_products,
+    "byte_products": byte_products,
     "float64": other_floats(t.float64),
     "float16": other_floats(t.float16),
     "bfloat16": other_floats(t.bfloat16),

@@ -32,13 +32,14 @@ from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.lower import lower
+from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.types import Array
 
 HERE = Path(__file__).parent
 # What reaches the register tiles; and the rest, many kernels that take long to compile.
-NETWORKS = ("convolutional", "transformer", "edge_products", "moves")
+NETWORKS = ("convolutional", "transformer", "edge_products", "byte_products", "moves")
 ELEMENTS = tuple(part for part in PARTS if part not in NETWORKS)
 
 V2 = ("sse4_2", "ssse3", "popcnt")
@@ -58,7 +59,7 @@ TARGETS = (
     Target("x86-64-v4-clang", (*CLANG, "-O3", "-march=x86-64-v4"), cpu=V4),
     Target(
         "tiles-of-x86-64-v4",
-        (*GCC, "-O2", "-mfma", "-mavx2", "-D__AVX512F__", f"-I{HERE / 'avx512'}"),
+        (*GCC, "-O2", "-mfma", "-mavx2", "-D__AVX512F__", "-D__AVX512BW__", f"-I{HERE / 'avx512'}"),
         cpu=V3,
     ),
     Target("aarch64", ("aarch64-linux-gnu-gcc", "-O2", "-static"), ("qemu-aarch64",)),
@@ -161,7 +162,7 @@ def test_other_architectures_by_zig_cc(
 
 def test_each_kernel_is_proven_in_bounds_after_each_pass() -> None:
     program = lower(slice_of(NETWORKS)[0], overridable=False)
-    for step in (fold_constants, fuse, block_channels, pad_inputs, pack):
+    for step in (fold_constants, narrow, fuse, block_channels, pad_inputs, pack):
         program = step(program)
         for launch in program.launches:
             settle(launch.kernel)

@@ -1,7 +1,8 @@
-/* The AVX-512 intrinsics that kernel/contract.h uses, one lane at a time, so that its tiles of 14
-   rows run on any x86-64: compile with -I of this folder and -D__AVX512F__. */
+/* The AVX-512 intrinsics that kernel/contract.h and contract_i16.h use, one lane at a time, so that
+   their tiles run on any x86-64: compile with -I of this folder, -D__AVX512F__ and -D__AVX512BW__. */
 #ifndef SX_TEST_IMMINTRIN_H
 #define SX_TEST_IMMINTRIN_H
+#include <stdint.h>
 #include <string.h>
 typedef struct { float lane[16]; } __m512;
 #define SX_EACH_LANE(e) { __m512 r; int i; for (i = 0; i < 16; i++) r.lane[i] = (e); return r; }
@@ -11,4 +12,18 @@ static inline __m512 _mm512_loadu_ps(const float *p) SX_EACH_LANE(p[i])
 static inline void _mm512_storeu_ps(float *p, __m512 v) { memcpy(p, v.lane, sizeof v.lane); }
 static inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c)
   SX_EACH_LANE(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]))
+typedef struct { int32_t lane[16]; } __m512i;
+#define SX_EACH_INT(e) { __m512i r; int i; for (i = 0; i < 16; i++) r.lane[i] = (int32_t)(e); return r; }
+static inline __m512i _mm512_set1_epi32(int32_t s) SX_EACH_INT(s)
+static inline __m512i _mm512_setzero_si512(void) SX_EACH_INT(0)
+static inline __m512i _mm512_loadu_si512(const void *p) { __m512i r; memcpy(&r, p, sizeof r); return r; }
+static inline void _mm512_storeu_si512(void *p, __m512i v) { memcpy(p, &v, sizeof v); }
+static inline __m512i _mm512_add_epi32(__m512i a, __m512i b) SX_EACH_INT((uint32_t)a.lane[i] + (uint32_t)b.lane[i])
+static inline uint32_t sx_two_products(int32_t a, int32_t b) {
+  int16_t x[2], y[2];
+  memcpy(x, &a, 4);
+  memcpy(y, &b, 4);
+  return (uint32_t)(x[0] * y[0]) + (uint32_t)(x[1] * y[1]);
+}
+static inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_two_products(a.lane[i], b.lane[i]))
 #endif
