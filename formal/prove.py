@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Proves the formal specification, and shows that the proofs say something.
 
-    prove.py                  every theorem: each goal split, then Z3, then CVC4; fails on one unproved
+    prove.py                  every theorem: split, then Z3, then CVC4; fails on one unproved goal
     prove.py -k REGEX [...]   those whose name matches
     prove.py --extract        the C of the checker; fails if the package's file differs
-    prove.py --mutations      each wrong definition of mutations.txt must make its theorem unprovable
+    prove.py --mutations      with each wrong definition of mutations.txt its theorem must fail
 
 The limit of a goal is processor time, so that a busy or slow machine changes nothing but the wait.
 """

@@ -1,4 +1,4 @@
-"""The plan checker extracted to C from formal/checker.mlw, and its Python twin give the same verdicts."""
+"""The plan checker extracted to C from formal/checker.mlw and its Python twin agree."""
 
 from __future__ import annotations
 
