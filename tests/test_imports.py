@@ -56,8 +56,7 @@ TABLE = {
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
-    "measure": f"{ABOVE} ort stages passes memory emit build calls native onnxruntime"
-    " openvino",
+    "measure": f"{ABOVE} ort stages passes memory emit build calls native onnxruntime openvino",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
     "passes emit build compiler feeds native ops",
