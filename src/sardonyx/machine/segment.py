@@ -6,7 +6,7 @@ The state is Definition 9, a step is Definition 11.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,18 +112,10 @@ class Segment:
 
     def run(self, feeds: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
         """Starts, takes all steps, and hands out the outputs."""
-        for _ in self.start(feeds):
+        self.start(feeds)
+        while self.step() is not None:
             pass
         return self.outputs
-
-    def __iter__(self) -> Iterator[StepRecord]:
-        return self
-
-    def __next__(self) -> StepRecord:
-        record = self.step()
-        if record is None:
-            raise StopIteration
-        return record
 
     def peek(self) -> StepRecord | None:
         """The next step, not yet taken; None if no operation can run any more."""

@@ -18,8 +18,7 @@ class Limits:
     tensor. nesting: of subgraphs in subgraphs. nodes: in the file, subgraphs and functions
     included. inlined_nodes: after functions are inlined. call_depth: of functions calling
     functions. type_seconds, type_bytes: of ONNX's type and shape inference, which runs in
-    a child process; 0 seconds: in this one and unlimited, for models that are trusted. steps: of
-    the machine in one run. trips: of one Loop or Scan.
+    a process of its own; 0 seconds: in this one and unlimited, for models that are trusted.
     """
 
     file_bytes: int = 2 * GIB
@@ -32,8 +31,6 @@ class Limits:
     call_depth: int = 64
     type_seconds: float = 60.0
     type_bytes: int = 4 * GIB
-    steps: int = 100_000_000
-    trips: int = 10_000_000
 
     def check(self, name: str, found: int, what: str) -> None:
         """Raises LimitExceeded if `found` is above the limit called `name`."""
