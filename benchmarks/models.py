@@ -34,12 +34,17 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "quantised": pictures.quantised,
         "vit": sequences.vit,
         "minilm": sequences.minilm,
+        "bert": sequences.bert,
+        "gpt2prefill": sequences.gpt2prefill,
+        "gpt2decode": sequences.gpt2decode,
         "gpt2step": sequences.gpt2step,
         "bilstm": sequences.bilstm,
         "mlp": small.mlp,
         "chain": small.chain,
         "forest1": partial(small.forest, 1),
         "forest256": partial(small.forest, 256),
+        "boosted1": partial(small.boosted, 1),
+        "boosted256": partial(small.boosted, 256),
     }
 
 

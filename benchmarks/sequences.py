@@ -58,20 +58,49 @@ def vit() -> onnx.ModelProto:
     return net.model({"x": [1, 3, 224, 224]}, {y: [1, 1000]})
 
 
+def bert() -> onnx.ModelProto:
+    """The sizes of BERT-base: 12 layers, 128 tokens, width 768, a mask; the first token's state."""
+    size, net = Size(12, 128, 768, 12), Net()
+    x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
+    x = net.op("Add", x, net.weight(net.normal((1, size.tokens, size.width), 0.1)))
+    kept = net.op("Cast", net.op("Unsqueeze", "mask", net.ints(1, 2)), to=TensorProto.FLOAT)
+    mask = net.op("Mul", net.op("Sub", net.scalar(1), kept), net.scalar(-1e4))
+    states = _layers(net, _norm(net, x, size.width), size, mask)
+    y = net.op("Gather", states, net.weight(np.int64(0)), axis=1)
+    given = {n: [1, size.tokens] for n in ("ids", "mask")}
+    return net.model(given, {y: [1, size.width]}, dict.fromkeys(given, TensorProto.INT64))
+
+
+def gpt2prefill() -> onnx.ModelProto:
+    """The sizes of GPT-2: 12 layers, width 768, 128 tokens at once, keys and values returned."""
+    return _gpt2(Size(12, 128, 768, 12), 0)
+
+
+def gpt2decode() -> onnx.ModelProto:
+    """The sizes of GPT-2: one token after 255 others."""
+    return _gpt2(Size(12, 1, 768, 12), 255)
+
+
 def gpt2step() -> onnx.ModelProto:
     """One token after 255 others: 6 layers, width 384, keys and values given and returned."""
-    size, net, before = Size(6, 1, 384, 6), Net(), 255
+    return _gpt2(Size(6, 1, 384, 6), 255)
+
+
+def _gpt2(size: Size, before: int) -> onnx.ModelProto:
+    """A decoder whose tokens see those before them, with so many keys and values given."""
+    net, tokens = Net(), size.tokens
     x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
-    given, results = {"ids": [1, 1]}, {}
+    mask = net.weight(np.triu(np.full((tokens, tokens), -1e4, "f"), 1)) if tokens > 1 else None
+    given, results = {"ids": [1, tokens]}, {}
     for layer in range(size.layers):
-        past = f"keys{layer}", f"values{layer}"
-        mixed, now = _attention(net, _norm(net, x, size.width), size, past)
+        past = (f"keys{layer}", f"values{layer}") if before else None
+        mixed, now = _attention(net, _norm(net, x, size.width), size, past, mask)
         x = _perceptron(net, net.op("Add", x, mixed), size.width)
-        given |= {n: [1, size.heads, before, size.part] for n in past}
-        results |= {n: [1, size.heads, before + 1, size.part] for n in now}
+        given |= {n: [1, size.heads, before, size.part] for n in past or ()}
+        results |= {n: [1, size.heads, before + tokens, size.part] for n in now}
     head = net.weight(net.normal((size.width, VOCABULARY), size.width**-0.5))
     y = net.op("MatMul", _norm(net, x, size.width), head)
-    return net.model(given, {y: [1, 1, VOCABULARY], **results}, {"ids": TensorProto.INT64})
+    return net.model(given, {y: [1, tokens, VOCABULARY], **results}, {"ids": TensorProto.INT64})
 
 
 def bilstm() -> onnx.ModelProto:
@@ -88,10 +117,10 @@ def bilstm() -> onnx.ModelProto:
     return net.model({"x": [64, 1, 128]}, {net.linear(x, before, 32): [64, 1, 32]})
 
 
-def _layers(net: Net, x: str, size: Size) -> str:
+def _layers(net: Net, x: str, size: Size, mask: str | None = None) -> str:
     """Attention and two matrix products with Gelu (erf), each normalised before and added."""
     for _ in range(size.layers):
-        mixed, _ = _attention(net, _norm(net, x, size.width), size)
+        mixed, _ = _attention(net, _norm(net, x, size.width), size, None, mask)
         x = _perceptron(net, net.op("Add", x, mixed), size.width)
     return x
 
@@ -102,9 +131,13 @@ def _norm(net: Net, x: str, width: int) -> str:
 
 
 def _attention(
-    net: Net, x: str, size: Size, past: tuple[str, str] | None = None
+    net: Net,
+    x: str,
+    size: Size,
+    past: tuple[str, str] | None = None,
+    mask: str | None = None,
 ) -> tuple[str, tuple[str, str]]:
-    """The result, and the keys and values, after those of the past."""
+    """The result, and the keys and values, after those of the past; the mask is added to scores."""
 
     def heads() -> str:
         y = net.linear(x, size.width, size.width)
@@ -116,6 +149,8 @@ def _attention(
         k, v = (net.op("Concat", p, y, axis=2) for p, y in zip(past, (k, v), strict=True))
     scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
     scores = net.op("Mul", scores, net.scalar(size.part**-0.5))
+    if mask is not None:
+        scores = net.op("Add", scores, mask)
     mixed = net.op("MatMul", net.op("Softmax", scores, axis=-1), v)
     mixed = net.op("Transpose", mixed, perm=[0, 2, 1, 3])
     joined = net.op("Reshape", mixed, net.ints(0, size.tokens, size.width))

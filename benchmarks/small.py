@@ -35,10 +35,15 @@ def chain() -> onnx.ModelProto:
     return net.model({"x": [1, 1024]}, {x: [1, 1024]})
 
 
-def forest(rows: int) -> onnx.ModelProto:
-    """TREES full trees of LEVELS levels that classify so many rows."""
+def boosted(rows: int) -> onnx.ModelProto:
+    """TREES full trees of three levels whose scores add up, for so many rows."""
+    return forest(rows, 3, "LOGISTIC")
+
+
+def forest(rows: int, levels: int = LEVELS, transform: str = "NONE") -> onnx.ModelProto:
+    """TREES full trees of so many levels that classify so many rows."""
     net = Net()
-    inner, nodes = 2**LEVELS - 1, 2 ** (LEVELS + 1) - 1
+    inner, nodes = 2**levels - 1, 2 ** (levels + 1) - 1
     numbers, is_leaf = np.arange(nodes), np.arange(nodes) >= inner
     leaves, trees = numbers[is_leaf], range(TREES)
     children = np.where(is_leaf, 0, 2 * numbers + 1), np.where(is_leaf, 0, 2 * numbers + 2)
@@ -59,6 +64,6 @@ def forest(rows: int) -> onnx.ModelProto:
         class_ids=net.random.integers(0, LABELS, TREES * len(leaves)).tolist(),
         class_weights=[1 / TREES] * (TREES * len(leaves)),
         classlabels_int64s=[*range(LABELS)],
-        post_transform="NONE",
+        post_transform=transform,
     )
     return net.model({"x": [rows, FEATURES]}, {scores: [rows, LABELS]}, ai_onnx_ml=3)
