@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from sardonyx.loading import load
 from sardonyx.measure.events import events
 from sardonyx.measure.launches import timings
 from sardonyx.measure.peers import close, difference
-from sardonyx.measure.rounds import interleaved
+from sardonyx.measure.rounds import SHORT, interleaved
 
 F = TensorProto.FLOAT
 FIELDS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
@@ -100,10 +101,22 @@ def test_what_data_decides_is_timed_in_stages(tmp_path: Path) -> None:
 
 def test_runs_are_taken_in_turn() -> None:
     calls: list[str] = []
-    runs = {n: (lambda feeds, n=n: calls.append(n) or []) for n in "ab"}
-    times = interleaved(runs, {}, 3)
-    assert calls == [*"ababab"]
+
+    def run(name: str) -> list[np.ndarray]:
+        time.sleep(SHORT)
+        calls.append(name)
+        return []
+
+    times = interleaved({n: lambda _, n=n: run(n) for n in "ab"}, {}, 3)
+    assert calls[-6:] == [*"ababab"]
     assert [len(x) for x in times.values()] == [3, 3]
+
+
+def test_short_runs_are_timed_several_at_a_time() -> None:
+    calls: list[str] = []
+    times = interleaved({"a": lambda _: calls.append("a") or []}, {}, 2)
+    assert len(calls) > 10
+    assert max(times["a"]) < SHORT
 
 
 def test_outputs_are_compared() -> None:
