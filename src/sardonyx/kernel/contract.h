@@ -304,7 +304,8 @@ static void sx_contract(const sx_product *g) {
           from = to;
         } while (from < run->d0);
       }
-      for (t = 0; t < full; t += SX_ROWS)
+      if (full && nb == 1) g->finish(g->self, acc, first, full, b);
+      for (t = 0; nb > 1 && t < full; t += SX_ROWS)
         for (r = 0; r < nb; r++) g->finish(g->self, acc + 16 * (nb * t + r * SX_ROWS), first + t, SX_ROWS, b + r);
       b += nb;
     }

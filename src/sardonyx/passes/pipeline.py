@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
+from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
@@ -17,7 +18,7 @@ from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
 
-STEPS = (join_shuffles, narrow, fuse, block_channels, pad_inputs, pack)
+STEPS = (constant_bounds, join_shuffles, narrow, fuse, block_channels, pad_inputs, pack)
 
 
 def optimise(program: Program, fused: bool = True) -> Program:
