@@ -168,6 +168,20 @@ def test_branches_of_unequal_types_are_refused() -> None:
         load(model("(bool c, float[2] x) => (float[2] y)", body))
 
 
+def test_a_branch_that_breaks_a_rule_is_no_error_where_it_is_not_taken() -> None:
+    body = """
+      y = If(c) <then_branch = t () => (float[1] a) { a = Slice(x, zero, one) },
+                 else_branch = e () => (float[1] b) { b, d = Split(x, parts) }>
+    """
+    weights = "<int64[1] zero = {0}, int64[1] one = {1}, int64[2] parts = {4, -1}>"
+    proto = model(f"(bool c, float[3] x) => (float[1] y) {weights}", body)
+    x = np.arange(3, dtype=np.float32)
+    assert both(proto, {"c": np.array(True), "x": x})[0].tolist() == [0]
+    for kind in ("machine", "native"):
+        with pytest.raises(InvalidModel, match="negative"):
+            make_engine(load(proto), kind).run({"c": np.array(False), "x": x})
+
+
 def test_an_operator_that_is_missing_in_a_branch_is_said_before_the_run() -> None:
     body = """y = If(c) <then_branch = t () => (float[2] p) { p = m.Nothing(x) },
       else_branch = f () => (float[2] q) { q = Identity(x) }>"""

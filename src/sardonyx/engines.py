@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, SardonyxError, Undetermined, UnsupportedModel
+from sardonyx.errors import BuildError, ModelError, SardonyxError, Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined
@@ -109,12 +109,13 @@ def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = N
 
 
 def _is_program(graph: Graph) -> bool:
-    """Whether a graph can be compiled as a whole, its control flow included."""
+    """Whether a graph can be compiled as a whole, its control flow included. A body that breaks a
+    rule may be a branch that is never taken."""
     from sardonyx.passes.lower import lower
 
     try:
         return not graph.symbols and bool(lower(graph).launches)
-    except (Undetermined, UnsupportedModel):
+    except (Undetermined, ModelError):
         return False
 
 
