@@ -37,7 +37,7 @@ TABLE = {
     "stages": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
-    "trace": f"{IR} graph infer plan passes stages monitor machine numpy",
+    "trace": f"{IR} graph infer ops plan passes stages monitor machine numpy",
     "emit": f"{IR} graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",

@@ -15,7 +15,7 @@ from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
-from sardonyx.resolve import Reading, resolve
+from sardonyx.resolve import Numerics, Reading, numerics_named, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,17 @@ def load(
     limits: Limits | None = None,
     seed: int = 0,
     qdq: Reading = "integer",
+    numerics: Numerics = "default",
 ) -> Graph:
     """The graph of a model: a path, bytes or a ModelProto. dims: sizes for symbolic dims. seed: of
     random operators that state none. qdq: "integer" reads DequantizeLinear -> operator ->
     QuantizeLinear as one integer operation where that is exact (docs/numerics.md), "float" as it is
-    written.
+    written. numerics: "winograd" computes 3 x 3 convolutions with fewer products, in another
+    rounding, the same bits everywhere.
 
     Raises ModelError, and FeedError where the model has no such dim.
     """
-    return open_model(source, dims=dims, limits=limits, seed=seed, qdq=qdq).graph
+    return open_model(source, dims=dims, limits=limits, seed=seed, qdq=qdq, numerics=numerics).graph
 
 
 def open_model(
@@ -69,17 +71,20 @@ def open_model(
     strict: bool = True,
     seed: int = 0,
     qdq: Reading = "integer",
+    numerics: Numerics = "default",
 ) -> Opened:
     """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes, `seed`
-    is the seed of random operators that state none, `qdq` is as `load` takes it.
+    is the seed of random operators that state none, `qdq` and `numerics` are as `load` takes them.
 
     Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1.
     """
+    numerics_named(numerics, "numerics")
     model = load_model(source, limits)
     metadata = _metadata(model.proto)
     if dims or denotations:
         model = _fixed(model, dims or {}, denotations or {}, strict)
-    return Opened(resolve(model, seed=seed, qdq=qdq), metadata, model.name)
+    graph = resolve(model, seed=seed, qdq=qdq, numerics=numerics)
+    return Opened(graph, metadata, model.name)
 
 
 def _metadata(proto: ModelProto) -> Metadata:

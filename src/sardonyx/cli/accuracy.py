@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sardonyx.accuracy.ranges import ranged
 from sardonyx.accuracy.shadow import shadow
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, table
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, table
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
@@ -32,7 +32,7 @@ def execute(args: argparse.Namespace) -> int:
 
     Of one run, that is `ulp` units in the last place of the largest element; `likely` is no bound.
     """
-    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
     if args.range:
         return _ranged(args, graph)
     feeds = completed(graph, read(graph, args.input), args.seed)

@@ -11,7 +11,14 @@ from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
-from sardonyx.cli.common import dims_of, feed_arguments, memory_text, model_arguments, table
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    memory_text,
+    model_arguments,
+    reading,
+    table,
+)
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
@@ -67,8 +74,8 @@ def execute(args: argparse.Namespace) -> int:
     """Prints the times, and the memory that a process took."""
     if args.runs < 1:
         raise FeedError(f"--runs {args.runs}: expected at least 1")
-    subject = Subject(args.model, dims_of(args.dim), args.qdq)
-    graph = open_model(args.model, dims=subject.dims, qdq=args.qdq, seed=args.seed).graph
+    subject = Subject(args.model, dims_of(args.dim), args.qdq, args.numerics)
+    graph = open_model(args.model, dims=subject.dims, **reading(args), seed=args.seed).graph
     feeds = completed(graph, read(graph, args.input), args.seed)
     found, lacking = _measure(args, subject, feeds)
     engine = make_engine(graph)

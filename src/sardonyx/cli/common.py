@@ -5,14 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
+if TYPE_CHECKING:
+    from sardonyx.resolve import Numerics, Reading
+
+
+class ReadAs(TypedDict):
+    """How a model is read, as open_model takes it."""
+
+    qdq: Reading
+    numerics: Numerics
+
 
 def model_arguments(parser: argparse.ArgumentParser) -> None:
-    """MODEL, --dim and --qdq."""
+    """MODEL, --dim, --qdq and --numerics."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
     parser.add_argument(
         "--dim",
@@ -26,6 +37,12 @@ def model_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["integer", "float"],
         default="integer",
         help="how DequantizeLinear -> operator -> QuantizeLinear is read (default integer)",
+    )
+    parser.add_argument(
+        "--numerics",
+        choices=["default", "winograd"],
+        default="default",
+        help="winograd: 3 x 3 convolutions with fewer products, in another rounding",
     )
 
 
@@ -42,6 +59,11 @@ def feed_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, help="of random inputs and random operators (default 0)"
     )
+
+
+def reading(args: argparse.Namespace) -> ReadAs:
+    """What --qdq and --numerics say."""
+    return {"qdq": args.qdq, "numerics": args.numerics}
 
 
 def dims_of(options: Sequence[str]) -> dict[str, int]:

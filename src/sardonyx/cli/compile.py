@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, progress, size_text
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    model_arguments,
+    progress,
+    reading,
+    size_text,
+)
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
@@ -27,7 +34,7 @@ from sardonyx.trace import Subject
 from sardonyx.trace.digest import elements
 from sardonyx.trace.observe import make_rules, observed
 from sardonyx.trace.write import started
-from sardonyx.types import Array
+from sardonyx.types import Array, in_memory
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the folder, with a run of the machine as its test."""
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq)
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args))
     graph = opened.graph
     if graph.symbols:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)
@@ -103,7 +110,7 @@ def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]
         paths[-1].write_text(text, encoding="utf-8", newline="\n")
     for i, value in enumerate(given):
         paths.append(args.output / f"input{i}.bin")
-        paths[-1].write_bytes(elements(value))
+        paths[-1].write_bytes(elements(in_memory(value)))
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:

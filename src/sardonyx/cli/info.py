@@ -10,6 +10,7 @@ from sardonyx.cli.common import (
     dims_of,
     memory_text,
     model_arguments,
+    reading,
     size_text,
     table,
     type_of,
@@ -19,6 +20,7 @@ from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
 from sardonyx.loading import Opened, open_model
 from sardonyx.ops.registry import form_of
+from sardonyx.types import in_memory
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints the model's face, its operators, and what it costs."""
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq)
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args))
     graph = opened.graph
     _head(opened)
     for what, names in (
@@ -73,7 +75,7 @@ def _there(domain: str, name: str, since: int) -> str:
 
 def _weights(graph: Graph) -> None:
     used = graph.initializers.values()
-    count, size = sum(x.size for x in used), sum(x.nbytes for x in used)
+    count, size = sum(x.size for x in used), sum(in_memory(x).nbytes for x in used)
     print(f"parameters: {count:,} in {len(graph.initializers)} initializers, {size_text(size)}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import RunError
 from sardonyx.loading import open_model
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints each flag that an operation raised; 1 if one did."""
-    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
     feeds = completed(graph, read(graph, args.input), args.seed)
     monitor = Monitor(policy_of(args.policy))
     try:

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of
+from sardonyx.cli.common import dims_of, reading
 from sardonyx.errors import FeedError
 from sardonyx.loading import open_model
 from sardonyx.trace import (
@@ -30,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="MODEL", help="execute the steps again")
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
     parser.add_argument("--qdq", choices=["integer", "float"], default="integer")
+    parser.add_argument("--numerics", choices=["default", "winograd"], default="default")
     parser.add_argument("--seed", type=int, default=0, help="as it was for `sardonyx trace`")
     parser.add_argument("--values", type=Path, metavar="DIR", help="the tensors, by their digests")
     parser.add_argument("--step", type=int, metavar="STEP", help="execute only this step again")
@@ -57,7 +58,7 @@ def _whole(args: argparse.Namespace, trace: Trace) -> int:
     if args.step is not None and not 0 <= args.step < len(trace.steps):
         raise FeedError(f"--step {args.step}: the trace has {len(trace.steps)} steps")
     find: Find = Store(args.values).find if args.values is not None else lambda digest: None
-    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
     machine = machine_of(graph, trace.header, trace.initial, find)
     other = matches(machine, trace)
     print("\n".join(other) or "model: the graph, the weights and the plan are those of the trace")
@@ -77,7 +78,7 @@ def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
     print(f"{shown.step} leads to the root {shown.root}")
     if args.model is None:
         return 0
-    graph = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed).graph
+    graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
     machine = machine_of(graph, shown.header, initial_of(shown.header), shown.values.get)
     (done,) = replay(machine, (shown.step,), shown.header["numerics"]["fused"], shown.values.get)
     print(f"replayed: {done.outcome}{done.why and ', ' + done.why}")

@@ -16,6 +16,7 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     progress,
+    reading,
     statistics,
 )
 from sardonyx.cli.feeds import completed, read
@@ -44,7 +45,7 @@ def execute(args: argparse.Namespace) -> int:
         raise FeedError(f"--output {args.output}: outputs are written to a .npz file")
     labels = None if args.labels is None else _lines(args.labels)
     begin = time.perf_counter()
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed)
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     given = read(opened.graph, args.input)
     engine = make_engine(opened.graph, args.engine, progress)
     feeds = completed(opened.graph, given, args.seed)

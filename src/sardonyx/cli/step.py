@@ -12,6 +12,7 @@ from sardonyx.cli.common import (
     feed_arguments,
     memory_text,
     model_arguments,
+    reading,
     statistics,
     type_of,
 )
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints each step: the operation, what it reads and writes, and what it wrote."""
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed)
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     graph = opened.graph
     _check(graph, args.until, args.show)
     machine = Machine(graph).start(completed(graph, read(graph, args.input), args.seed))

@@ -6,7 +6,7 @@ import argparse
 import hashlib
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, size_text
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, size_text
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError, RunError
 from sardonyx.loading import open_model
@@ -37,7 +37,7 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
     if args.disclose is not None:
         return _disclose(args)
-    opened = open_model(args.model, dims=dims_of(args.dim), qdq=args.qdq, seed=args.seed)
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
     keep = None if args.values is None else Store(args.values).keep

@@ -22,11 +22,13 @@ Run: TypeAlias = "Callable[[Mapping[str, Value]], list[Value]]"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a model's file, sizes for its symbolic dims, how Sardonyx reads QDQ."""
+    """What is measured: a model's file, sizes for its symbolic dims, how Sardonyx reads QDQ, which
+    numerics it has."""
 
     path: str
     dims: Mapping[str, int] = field(default_factory=dict)
     qdq: str = "integer"
+    numerics: str = "default"
 
 
 def sardonyx(subject: Subject) -> Run:
@@ -35,6 +37,7 @@ def sardonyx(subject: Subject) -> Run:
 
     options = SessionOptions()
     options.add_session_config_entry("sardonyx.qdq", subject.qdq)
+    options.add_session_config_entry("sardonyx.numerics", subject.numerics)
     for name, size in subject.dims.items():
         options.add_free_dimension_override_by_name(name, size)
     session = InferenceSession(subject.path, options)

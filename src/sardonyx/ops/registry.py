@@ -36,7 +36,7 @@ FAMILIES = (
     "linalg", "linear_attention", "matmul", "microsoft", "ml_features", "ml_labels", "ml_linear",
     "ml_svm", "ml_text", "ml_trees", "movement", "nonzero", "norm", "pad", "pool", "pool_lp",
     "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi", "sample",
-    "scatter", "sequence", "shape", "softmax", "spectrum", "text", "training", "unique",
+    "scatter", "sequence", "shape", "softmax", "spectrum", "text", "training", "unique", "winograd",
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """onnxruntime's options: SessionOptions, RunOptions and their enumerations.
 
 Sardonyx obeys enable_profiling, profile_file_prefix, the free-dimension overrides, the config
-entries "sardonyx.engine" (machine, native, auto) and "sardonyx.qdq" (integer, float: how QDQ
+entries "sardonyx.engine" (machine, native, auto), "sardonyx.numerics" (default, winograd: how
+3 x 3 convolutions are defined) and "sardonyx.qdq" (integer, float: how QDQ
 islands are read), and RunOptions.terminate. The other fields are kept and handed back; none of them
 can change a result.
 """

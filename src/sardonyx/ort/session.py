@@ -27,10 +27,11 @@ from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_a
 from sardonyx.ort.options import RunOptions, SessionOptions
 from sardonyx.ort.profile import Profile
 from sardonyx.ort.values import OrtValue
-from sardonyx.resolve import Reading
+from sardonyx.resolve import Numerics, Reading, numerics_named
 from sardonyx.types import Array
 
 ENGINE_ENTRY, QDQ_ENTRY = "sardonyx.engine", "sardonyx.qdq"
+NUMERICS_ENTRY = "sardonyx.numerics"
 Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
 
 
@@ -188,7 +189,8 @@ class InferenceSession(Session):
     """A model made ready to run: a path, bytes or a ModelProto.
 
     sess_options: see SessionOptions; its config entry "sardonyx.engine" picks the engine,
-    "sardonyx.qdq" (integer, float) says how QDQ islands are read.
+    "sardonyx.qdq" (integer, float) says how QDQ islands are read, "sardonyx.numerics" (default,
+    winograd) how 3 x 3 convolutions are defined.
     providers: checked, there is only the CPU. Other keywords are ignored. Raises NoSuchFile,
     InvalidProtobuf, InvalidGraph, NotImplemented (the model is valid, Sardonyx lacks an operator),
     InvalidArgument or Fail; they are ModelErrors too.
@@ -243,7 +245,8 @@ class InferenceSession(Session):
         if self._profile is not None or "machine" in (engine, os.environ.get(VARIABLE)):
             return None
         asked = sorted(options._by_name.items()), sorted(options._by_denotation.items())
-        return key_of(source, (asked, engine, current_seed(), _reading(options)))
+        read = _reading(options), _numerics(options)
+        return key_of(source, (asked, engine, current_seed(), read))
 
     def _read(self, source: str | bytes) -> Opened:
         options = self._sess_options
@@ -254,6 +257,7 @@ class InferenceSession(Session):
             strict=False,
             seed=current_seed(),
             qdq=_reading(options),
+            numerics=_numerics(options),
         )
 
     def _make(self, source: str | bytes) -> None:
@@ -288,6 +292,10 @@ def _reading(options: SessionOptions) -> Reading:
     if text not in get_args(Reading):
         raise SardonyxError(f"{QDQ_ENTRY} is '{text}'; it can be {', '.join(get_args(Reading))}")
     return cast(Reading, text)
+
+
+def _numerics(options: SessionOptions) -> Numerics:
+    return numerics_named(options._entries.get(NUMERICS_ENTRY, "default"), NUMERICS_ENTRY)
 
 
 def _check_providers(

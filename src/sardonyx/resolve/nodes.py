@@ -13,6 +13,7 @@ from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph
 from sardonyx.model import Limits
 from sardonyx.resolve.boundary import boundary
+from sardonyx.resolve.fewer import Numerics
 from sardonyx.resolve.islands import Reading
 from sardonyx.resolve.names import order
 from sardonyx.resolve.pipeline import resolve
@@ -35,6 +36,7 @@ def graph_from_nodes(
     name: str = "graph",
     limits: Limits | None = None,
     qdq: Reading = "integer",
+    numerics: Numerics = "default",
 ) -> Graph:
     """The graph of these nodes, in any order.
 
@@ -63,7 +65,7 @@ def graph_from_nodes(
     model.graph.output.extend(infos.get(n, ValueInfoProto(name=n)) for n in edge.outputs)
     edges = {*edge.all_inputs, *edge.outputs, *names}
     model.graph.value_info.extend(v for n, v in infos.items() if n not in edges)
-    return resolve(model, limits, qdq=qdq)
+    return resolve(model, limits, qdq=qdq, numerics=numerics)
 
 
 def _names(values: Sequence[Value] | None) -> list[str] | None:

@@ -16,6 +16,7 @@ from sardonyx.model.load import canonical, opsets
 from sardonyx.resolve.assemble import Assembler
 from sardonyx.resolve.boundary import OVERRIDE_IR, boundary
 from sardonyx.resolve.calls import check_sizes
+from sardonyx.resolve.fewer import Numerics, fewer_products
 from sardonyx.resolve.functions import Inliner, Note, Scope
 from sardonyx.resolve.islands import Reading, integer_islands
 from sardonyx.resolve.names import check_function, check_graph
@@ -29,15 +30,20 @@ MAIN = "the main graph"
 
 
 def resolve(
-    source: Source, limits: Limits | None = None, seed: int = 0, qdq: Reading = "float"
+    source: Source,
+    limits: Limits | None = None,
+    seed: int = 0,
+    qdq: Reading = "float",
+    numerics: Numerics = "default",
 ) -> Graph:
     """The graph of a model in a file, in bytes, in a ModelProto or in a loaded Model. `seed` is
     the session's, for random operators whose nodes state none. qdq: whether islands between
     DequantizeLinear and QuantizeLinear are read as integer operations, or as they are written.
+    numerics: "winograd" takes the definition of 3 x 3 convolutions with fewer products.
 
     Raises InvalidModel, UnsupportedModel or LimitExceeded, naming the model and the culprit.
     """
-    return _with_model(source, limits, lambda model, proto: _resolve(model, proto, seed, qdq))
+    return _with_model(source, limits, lambda m, p: _resolve(m, p, seed, qdq, numerics))
 
 
 def value_types(source: Source, limits: Limits | None = None) -> dict[str, TypeProto]:
@@ -74,12 +80,13 @@ class Prepared:
     unnamed: frozenset[str]
 
 
-def _resolve(model: Model, proto: ModelProto, seed: int, qdq: Reading) -> Graph:
+def _resolve(model: Model, proto: ModelProto, seed: int, qdq: Reading, numerics: Numerics) -> Graph:
     ready = _prepare(model, proto)
     unnamed = set(ready.unnamed)
     assembler = Assembler(ready.inliner, ready.weights, ready.params, model.limits, unnamed, seed)
     graph = infer(assembler.main(proto, ready.typed))
-    return integer_islands(graph) if qdq == "integer" else graph
+    graph = integer_islands(graph) if qdq == "integer" else graph
+    return fewer_products(graph) if numerics == "winograd" else graph
 
 
 def _prepare(model: Model, proto: ModelProto) -> Prepared:

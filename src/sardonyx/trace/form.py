@@ -19,10 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sardonyx.graph import Operation
+from sardonyx.graph import Graph, Operation
 from sardonyx.kernel.prelude import NUMERICS_REVISION
 from sardonyx.machine import Access, Machine, StepRecord
 from sardonyx.monitor import KINDS
+from sardonyx.ops.registry import INTERNAL
+from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.trace.digest import dumps, of_attributes, of_graph, of_table
 
 VERSION = 1
@@ -78,7 +80,7 @@ def form(machine: Machine, subject: Subject) -> Form:
     plan = of_table(state.table, machine.plan.size)
     head = {
         "trace": VERSION,
-        "numerics": {"revision": NUMERICS_REVISION, "fused": subject.fused},
+        "numerics": numerics(graph, subject.fused),
         "model": {"name": subject.name, "sha256": subject.sha256},
         "profile": subject.profile,
         "graph": of_graph(graph),
@@ -94,6 +96,18 @@ def form(machine: Machine, subject: Subject) -> Form:
     )
     steps = tuple((r, step_template(r)) for r in records)
     return Form(header, initial, steps, outputs, machine.plan.size, plan)
+
+
+def numerics(graph: Graph, fused: bool) -> dict[str, object]:
+    """What fixes the bits besides the graph's operators; named definitions where there are any."""
+    found: dict[str, object] = {"revision": NUMERICS_REVISION, "fused": fused}
+    return {**found, "conv": "winograd"} if _has_winograd(graph) else found
+
+
+def _has_winograd(graph: Graph) -> bool:
+    bodies = (body for op in graph.operations for body in op.subgraphs.values())
+    here = any((op.domain, op.op_type) == (INTERNAL, WINOGRAD) for op in graph.operations)
+    return here or any(map(_has_winograd, bodies))
 
 
 def step_template(record: StepRecord) -> Template:
