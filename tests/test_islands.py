@@ -213,15 +213,127 @@ def test_what_only_moves_or_bounds_elements_gives_the_bytes_of_the_float_reading
         assert m.run().tobytes() == m.run("float").tobytes()
 
 
-def test_concat_takes_inputs_of_one_scale() -> None:
+def same_bytes(m: Model, wanted: list[str]) -> None:
+    """The integer reading has these operations, and gives the float reading's bytes, compiled as
+    well."""
+    assert operators(m.graph()) == wanted
+    expected = m.run("float")
+    assert m.run().dtype == expected.dtype
+    assert m.run().tobytes() == expected.tobytes()
+    assert m.run(engine="native").tobytes() == expected.tobytes()
+
+
+KIND_PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.uint8)]
+FUNCTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("Elu", {"alpha": 0.7}),
+    ("Gelu", {}),
+    ("Gelu", {"approximate": "tanh"}),
+    ("HardSigmoid", {"alpha": 0.3}),
+    ("HardSwish", {}),
+    ("LeakyRelu", {"alpha": 0.1}),
+    ("Sigmoid", {}),
+    ("Softmax", {"axis": 0}),
+    ("Tanh", {}),
+]
+
+
+@pytest.mark.parametrize("kinds", KIND_PAIRS)
+@pytest.mark.parametrize(("op", "attributes"), FUNCTIONS)
+def test_functions_of_one_number(
+    op: str, attributes: dict[str, Any], kinds: tuple[Any, Any]
+) -> None:
+    """All 256 integers."""
+    info = np.iinfo(kinds[0])
+    m = Model(np.arange(info.min, info.max + 1).astype(kinds[0]).reshape(8, 32))
+    m.finish(m.add(op, [m.real("x", 0.037, kinds[0](99))], **attributes), 0.0121, kinds[1](11))
+    same_bytes(m, [f"Q{op}"])
+
+
+@pytest.mark.parametrize("kinds", KIND_PAIRS)
+@pytest.mark.parametrize("bound", ["", "Relu", "Clip"])
+@pytest.mark.parametrize("op", ["Add", "Sum"])
+def test_residual_sums(op: str, bound: str, kinds: tuple[Any, Any]) -> None:
+    """All pairs of integers, at several scales."""
+    of_x, of_y = kinds
+    every = np.arange(256).astype(np.uint8).view(of_x)
+    for a, b, c in [(0.5, 0.25, 0.75), *np.exp(RANDOM.uniform(-6, 6, (3, 3))).astype(np.float32)]:
+        m = Model(every.reshape(256, 1))
+        m.constants["b"] = every
+        m.add(op, [m.real("x", a, of_x(3)), m.real("b", b, of_x(90))])
+        if bound:
+            given = [m.constant("lo", -17 * c), m.constant("hi", 50 * c)] * (bound == "Clip")
+            m.add(bound, ["r", *given], "q")
+        m.finish("q" if bound else "r", c, of_y(20))
+        same_bytes(m, ["QAdd", *[f"Q{bound}"] * bool(bound)])
+
+
+def test_where_chooses_between_two_scales() -> None:
+    m = Model(byte(np.uint8, 40, 50))
+    m.constants |= {"b": byte(np.uint8, 50), "c": RANDOM.random((40, 1)) < 0.5}
+    m.add("Where", ["c", m.real("x", 0.5, np.uint8(3)), m.real("b", 0.3, np.uint8(70))])
+    same_bytes(m.finish("r", 0.4, np.int8(-5)), ["QWhere"])
+
+
+MOVED: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("Reshape", [[-1]], {}),
+    ("Transpose", [], {"perm": [1, 0, 3, 2]}),
+    ("MaxPool", [], {"kernel_shape": [3, 3], "pads": [1] * 4}),
+    ("Pad", [[0, 0, 1, 1, 0, 0, 1, 1]], {}),
+    ("Pad", [[0, 0, 1, 1, 0, 0, 1, 1], np.float32(0.73)], {}),
+    ("Pad", [[0, 0, 1, 1, 0, 0, 1, 1]], {"mode": "edge"}),
+    ("Resize", [np.float32([]), np.float32([1, 1, 2, 2])], {}),
+    ("Slice", [[1], [3], [2]], {}),
+]
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize(("op", "inputs", "attributes"), MOVED)
+def test_what_moves_elements_takes_them_in_the_scale_of_the_result(
+    op: str, inputs: list[Any], attributes: dict[str, Any], same: bool
+) -> None:
+    m = Model(byte(np.uint8, 2, 3, 8, 8))
+    names = [m.constant(f"c{i}", v, None) for i, v in enumerate(inputs)]
+    m.add(op, [m.real("x", 0.031, np.uint8(9)), *names], **attributes)
+    scale, zero = (0.031, np.uint8(9)) if same else (0.017, np.int8(-31))
+    same_bytes(m.finish("r", scale, zero), [op] if same else ["QIdentity", op])
+
+
+def test_a_resize_that_interpolates_stays_as_it_is() -> None:
+    m = Model(byte(np.uint8, 2, 3, 8, 8))
+    scales = m.constant("s", np.float32([1, 1, 2, 2]))
+    m.add("Resize", [m.real("x", 0.031, np.uint8(9)), "", scales], mode="linear")
+    m.finish("r", 0.031, np.uint8(9))
+    assert operators(m.graph()) == ["DequantizeLinear", "Resize", "QuantizeLinear"]
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.25])
+def test_concat_requantises_inputs_of_another_scale(scale: float) -> None:
     m = Model(byte(np.uint8, 3, 4))
     m.constants["c"] = byte(np.uint8, 3, 4)
-    inputs = [m.real("x", 0.5, np.uint8(3)), m.real("c", 0.5, np.uint8(3))]
+    inputs = [m.real("x", 0.5, np.uint8(3)), m.real("c", scale, np.uint8(3))]
     m.finish(m.add("Concat", inputs, axis=1), 0.5, np.uint8(3))
-    assert operators(m.graph()) == ["Concat"]
-    assert m.run().tobytes() == m.run("float").tobytes()
-    m.constants["c_s"] = np.float32(0.25)
-    assert "DequantizeLinear" in operators(m.graph())
+    same_bytes(m, [*["QIdentity"] * (scale != 0.5), "Concat"])
+
+
+def test_split_quantises_its_parts_each_in_its_own_way() -> None:
+    m = Model(byte(np.uint8, 6, 4))
+    m.nodes.append(helper.make_node("Split", [m.real("x", 0.5, np.uint8(3))], ["a", "b"], axis=0))
+    m.nodes[-1].attribute.append(helper.make_attribute("num_outputs", 2))
+    m.add("QuantizeLinear", ["a", "x_s", "x_z"], "qa")
+    m.add("QuantizeLinear", ["b", m.constant("b_s", 0.7), m.constant("b_z", 5, np.uint8)], "qb")
+    m.add("Concat", ["qa", "qb"], "y", axis=0)
+    same_bytes(m, ["Split", "QIdentity", "Concat"])
+
+
+def test_a_dequantize_linear_that_several_operators_read() -> None:
+    m = Model(byte(np.uint8, 4, 4))
+    m.constants["w"] = byte(np.int8, 4, 4)
+    x = m.real("x", 0.02, np.uint8(9))
+    m.add("MatMul", [x, m.real("w", 0.05, np.int8(0))])
+    m.add("QuantizeLinear", ["r", m.constant("q_s", 0.3), m.constant("q_z", 9, np.uint8)], "q")
+    m.finish(m.add("Add", [x, m.real("q", 0.3, np.uint8(9))], "t"), 0.4, np.uint8(8))
+    assert operators(m.graph()) == ["QMatMul", "QAdd"]
+    assert m.run().tobytes() == m.run(engine="native").tobytes()
 
 
 @pytest.mark.parametrize("bounds", ["Relu", "Clip"])
@@ -335,6 +447,30 @@ def test_islands_in_the_body_of_an_if_are_rewritten_too() -> None:
     types = {"x": TensorType(uint8, (4, 6)), "c": TensorType(boolean, ())}
     constants = {**m.constants, "w2": byte(np.uint8, 4, 3)}
     graph = graph_from_nodes([node], constants, types=types, opsets={"": 21})
+    (made,) = graph.operations
+    assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
+    for engine in ("machine", "native"):
+        feeds = {"x": m.x, "c": np.array(True)}
+        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
+        assert found.tobytes() == m.run().tobytes()
+
+
+def test_an_island_whose_dequantize_linear_lies_outside_of_the_body() -> None:
+    m = matmul(byte(np.uint8, 4, 6))
+    outer, inner = m.nodes[:2], m.nodes[2:]
+    other = helper.make_node("Identity", ["w2"], ["y2"])
+    result = [helper.make_tensor_value_info(n, 2, [4, 3]) for n in ("y", "y2")]
+    bodies = {
+        "then_branch": helper.make_graph(inner, "then", [], result[:1]),
+        "else_branch": helper.make_graph([other], "else", [], result[1:]),
+    }
+    node = helper.make_node("If", ["c"], ["z"], **bodies)
+    uint8, boolean = (by_numpy(np.dtype(d)) for d in (np.uint8, np.bool_))
+    assert uint8 is not None
+    assert boolean is not None
+    types = {"x": TensorType(uint8, (4, 6)), "c": TensorType(boolean, ())}
+    constants = {**m.constants, "w2": byte(np.uint8, 4, 3)}
+    graph = graph_from_nodes([*outer, node], constants, types=types, opsets={"": 21})
     (made,) = graph.operations
     assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
     for engine in ("machine", "native"):

@@ -1,24 +1,38 @@
 """What DequantizeLinear -> operator -> QuantizeLinear becomes: the named integer definitions.
 
+Sums of products and averages are exact:
+
     sum     exact, of int32 (resolve makes sure that it fits)
     y       saturate(round(float32(sum) * float32(float32(sx * sw) / sy)) + zero point)
 
 with one rounding each, halves to even. sw is the weights' scale, one for each output channel or for
-all; for an average it is float32(1 / count). Only resolve puts these operators in a graph.
+all; for an average it is float32(1 / count). All others are those of com.microsoft, which are the
+operator itself between the two, number by number. Only resolve puts these operators in a graph.
 """
 
 from __future__ import annotations
 
+from inspect import Signature, signature
+from typing import Any
+
 from sardonyx import types as t
+from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
+from sardonyx.ops import activation
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
 from sardonyx.ops.ms_qlinear import (
     q_gemm,
+    qlinear_add,
     qlinear_average_pool,
     qlinear_global_average_pool,
+    qlinear_leaky_relu,
+    qlinear_sigmoid,
+    qlinear_softmax,
+    qlinear_where,
 )
 from sardonyx.ops.qlinear import at_axis, qlinear_conv, qlinear_matmul, requantized
+from sardonyx.ops.quantize import dequantize_linear, quantize_linear
 from sardonyx.ops.registry import INTERNAL, Definition, operator
 
 SAME: dict[str, Definition] = {
@@ -27,6 +41,11 @@ SAME: dict[str, Definition] = {
     "QGemm": q_gemm,
     "QAveragePool": qlinear_average_pool,
     "QGlobalAveragePool": qlinear_global_average_pool,
+    "QAdd": qlinear_add,
+    "QLeakyRelu": qlinear_leaky_relu,
+    "QSigmoid": qlinear_sigmoid,
+    "QSoftmax": qlinear_softmax,
+    "QWhere": qlinear_where,
 }
 for _name, _define in SAME.items():
     operator(_name, 1, domain=INTERNAL)(_define)
@@ -69,3 +88,56 @@ def q_clip(k: Builder, x: Tensor, low: Tensor | None = None, high: Tensor | None
     """Clip of a quantised tensor by quantised bounds, which is exact: rounding is monotonic."""
     y = x if low is None else elementwise(k, maximum, x, low)
     return y if high is None else elementwise(k, minimum, y, high)
+
+
+@operator("QIdentity", 1, domain=INTERNAL)
+def q_identity(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+) -> Tensor:
+    """x quantised anew."""
+    real = dequantize_linear(k, x, x_scale, x_zero_point)
+    return quantize_linear(k, real, y_scale, y_zero_point)
+
+
+def _tanh(k: Builder, x: Tensor) -> Tensor:
+    return elementwise(k, fn.tanh, x)
+
+
+BETWEEN: dict[str, Definition] = {
+    "QElu": activation.elu,
+    "QGelu": activation.gelu,
+    "QHardSigmoid": activation.hard_sigmoid,
+    "QHardSwish": activation.hard_swish,
+    "QSwish": activation.swish,
+    "QTanh": _tanh,
+}
+
+
+def _between(define: Definition) -> Definition:
+    """A function of one tensor between DequantizeLinear and QuantizeLinear."""
+
+    def quantised(
+        k: Builder,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero_point: Tensor,
+        y_scale: Tensor,
+        y_zero_point: Tensor,
+        **attributes: Any,
+    ) -> Tensor:
+        y = define(k, dequantize_linear(k, x, x_scale, x_zero_point), **attributes)
+        return quantize_linear(k, y, y_scale, y_zero_point)
+
+    own = [p for p in signature(quantised).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    theirs = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    quantised.__signature__ = Signature([*own, *theirs])  # type: ignore[attr-defined]
+    return quantised
+
+
+for _name, _define in BETWEEN.items():
+    operator(_name, 1, domain=INTERNAL, accuracy="approximate")(_between(_define))

@@ -21,7 +21,7 @@ from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.pool import global_shape, max_pool
 from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv, requantized
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear, quantized
-from sardonyx.ops.registry import Accuracy
+from sardonyx.ops.registry import Accuracy, Definition
 from sardonyx.ops.softmax import softmax
 from sardonyx.ops.window import window
 
@@ -66,12 +66,13 @@ def difference(q: Expr, zero: Tensor | None) -> Expr:
 
 
 def quantised(value: Expr, scale: Tensor, zero: Tensor | None, dtype: t.DType) -> Expr:
-    """A number quantised."""
+    """A number quantised: to the type of the zero point, or of the operand without one."""
     shift = None if zero is None else zero[(lift(0),) * zero.rank]
+    dtype = dtype if zero is None else zero.dtype
     return quantized(value / cast(scale[(lift(0),) * scale.rank], t.float32), shift, dtype)
 
 
-def _binary(name: str, combine: Callable[[Expr, Expr], Expr], accuracy: Accuracy) -> None:
+def _binary(name: str, combine: Callable[[Expr, Expr], Expr], accuracy: Accuracy) -> Definition:
     @contrib(name, accuracy)
     def define(
         k: Builder,
@@ -92,18 +93,19 @@ def _binary(name: str, combine: Callable[[Expr, Expr], Expr], accuracy: Accuracy
             lambda *i: quantised(
                 combine(real(left, i), real(right, i)), step, c_zero_point, a.dtype
             ),
-            a.dtype,
         )
 
+    return define
 
-_binary("QLinearAdd", lambda x, y: x + y, "rounding")
+
+qlinear_add = _binary("QLinearAdd", lambda x, y: x + y, "rounding")
 _binary("QLinearMul", lambda x, y: x * y, "rounding")
 
 
 def _unary(
     k: Builder, x: Quantised, y: tuple[Tensor, Tensor | None], fn_: Callable[[Expr], Expr]
 ) -> Tensor:
-    return k.compute(x[0].shape, lambda *i: quantised(fn_(real(x, i)), *y, x[0].dtype), x[0].dtype)
+    return k.compute(x[0].shape, lambda *i: quantised(fn_(real(x, i)), *y, x[0].dtype))
 
 
 @contrib("QLinearSigmoid", "approximate")
@@ -153,7 +155,7 @@ def qlinear_softmax(
     whole = x, x_scale, x_zero_point
     wide = k.compute(x.shape, lambda *i: real(whole, i), t.float32)
     p, step = softmax(k, wide, axes), needed(y_scale, "Y_scale")
-    return k.compute(x.shape, lambda *i: quantised(p[i], step, y_zero_point, x.dtype), x.dtype)
+    return k.compute(x.shape, lambda *i: quantised(p[i], step, y_zero_point, x.dtype))
 
 
 @contrib("QLinearWhere", "rounding")
@@ -178,7 +180,6 @@ def qlinear_where(
             z_zero_point,
             x.dtype,
         ),
-        x.dtype,
     )
 
 

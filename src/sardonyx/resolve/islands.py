@@ -6,22 +6,22 @@ An island is rewritten where its integer definition (ops/integer.py, docs/numeri
 scales and zero points are constants, the integers have 8 bits, no int32 sum can overflow, a bias is
 an int32 of scale sx * sw. What else a graph holds stays as it is, and reads as it is written.
 Between the operator and QuantizeLinear a Relu or Clip may stand; an operator that only moves
-elements (or takes maxima) passes through where both sides have one scale and zero point.
+elements (or takes maxima) passes through, behind a requantisation where the two sides have other
+scales. A DequantizeLinear may have other readers, and may stand outside of the body that reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sardonyx.dims import Dim
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import infer
 from sardonyx.ops.registry import INTERNAL
+from sardonyx.resolve.island_forms import FORMS
 from sardonyx.resolve.quantised import (
     DOMAINS,
     Quantised,
@@ -36,31 +36,35 @@ from sardonyx.types import Array, TensorType
 Reading: TypeAlias = Literal["integer", "float"]
 MOVES = {
     # operator: the input whose elements it moves; None for all of them
-    "Concat": None, "DepthToSpace": 0, "Expand": 0, "Flatten": 0, "Gather": 0, "GlobalMaxPool": 0,
-    "Identity": 0, "MaxPool": 0, "Reshape": 0, "Slice": 0, "SpaceToDepth": 0, "Squeeze": 0,
-    "Tile": 0, "Transpose": 0, "Unsqueeze": 0,
+    "Concat": None, "DepthToSpace": 0, "Expand": 0, "Flatten": 0, "Gather": 0, "GatherElements": 0,
+    "GatherND": 0, "GlobalMaxPool": 0, "Identity": 0, "MaxPool": 0, "Pad": 0, "Reshape": 0,
+    "Resize": 0, "Slice": 0, "SpaceToDepth": 0, "Squeeze": 0, "Tile": 0, "Transpose": 0,
+    "Unsqueeze": 0,
 }  # fmt: skip
-BYTE = 255 * 255  # the largest magnitude of a product of two differences of 8-bit numbers
-LARGEST = 2**31 - 1
-TIGHT = 2.0**-20  # how far, relatively, the scale of a bias may be from sx * sw
+Outside: TypeAlias = Mapping[str, Operation]  # the DequantizeLinear around a body, by result
 
 
 def integer_islands(graph: Graph) -> Graph:
     """The graph with its islands rewritten, inferred again; the same graph if it has none."""
-    found = _rewritten(graph, {}, {})
+    found = _rewritten(graph, {}, {}, {})
     return graph if found is graph else infer(found)
 
 
-def _rewritten(graph: Graph, outer: Mapping[str, Array], around: Mapping[str, TensorType]) -> Graph:
+def _rewritten(
+    graph: Graph, outer: Mapping[str, Array], around: Mapping[str, TensorType], outside: Outside
+) -> Graph:
     """The graph with its islands and those of its subgraphs rewritten; `outer` are the constants of
     the graphs around it, `around` the types there."""
     constants, seen = {**outer, **graph.values, **graph.initializers}, {**around, **graph.types}
     constants = {n: v for n, v in constants.items() if n not in graph.overridable}
-    inner = [_inside(op, constants, seen) for op in graph.operations]
-    r = Rewriter(graph, graph.producers(), graph.consumers(), constants, seen)
+    known = _visible(graph, outside)
+    inner = [_inside(op, constants, seen, known) for op in graph.operations]
+    r = Rewriter(graph, graph.producers(), graph.consumers(), constants, seen, known)
     for index, op in enumerate(graph.operations):
         if op.op_type == "QuantizeLinear" and op.domain in DOMAINS:
             _island(r, index, op)
+        elif op.op_type == "Split" and not op.domain:
+            _split(r, index, op)
     if not r.replaced and all(a is b for a, b in zip(inner, graph.operations, strict=True)):
         return graph
     operations = [made for i, op in enumerate(inner) for made in r.replaced.get(i, [op])]
@@ -80,11 +84,26 @@ def _rewritten(graph: Graph, outer: Mapping[str, Array], around: Mapping[str, Te
     )
 
 
+def _visible(graph: Graph, outside: Outside) -> Outside:
+    """The DequantizeLinear that a graph and the bodies in it see."""
+    own = {*graph.inputs, *graph.overridable, *graph.initializers, *graph.producers()}
+    around = {n: op for n, op in outside.items() if not own & {n, *op.inputs}}
+    here = {
+        op.outputs[0]: op
+        for op in graph.operations
+        if op.op_type == "DequantizeLinear" and op.domain in DOMAINS
+    }
+    return {**around, **here}
+
+
 def _inside(
-    op: Operation, constants: Mapping[str, Array], seen: Mapping[str, TensorType]
+    op: Operation,
+    constants: Mapping[str, Array],
+    seen: Mapping[str, TensorType],
+    outside: Outside,
 ) -> Operation:
     """The operation with its subgraphs rewritten; the same one if they have no islands."""
-    found = {name: _rewritten(sub, constants, seen) for name, sub in op.subgraphs.items()}
+    found = {name: _rewritten(sub, constants, seen, outside) for name, sub in op.subgraphs.items()}
     same = all(found[name] is sub for name, sub in op.subgraphs.items())
     return op if same else replace(op, subgraphs=found)
 
@@ -108,7 +127,7 @@ def _island(r: Rewriter, index: int, quantize: Operation) -> None:
     core = last
     if last.op_type in ("Relu", "Clip") and not last.domain:
         before = r.operation(last.inputs[0])
-        if before is not None and before.op_type in SUMS and r.only_here(last.inputs[0]):
+        if before is not None and before.op_type in FORMS and r.only_here(last.inputs[0]):
             bounds, core = last, before
     made = _core(r, core, quantize, y, bounds)
     if made is None:
@@ -124,23 +143,20 @@ def _core(
     """The operations that stand for the island around op."""
     if op.domain or not op.inputs or len([o for o in op.outputs if o]) != 1:
         return None
-    if op.op_type in SUMS:
-        found = SUMS[op.op_type](r, op, y)
-        if found is None:
+    if op.op_type in FORMS:
+        found = FORMS[op.op_type](r, op, y)
+        limited = [] if bounds is None else _limits(r, bounds, y)
+        if found is None or limited is None:
             return None
-        inputs, attributes = found
-        limited = None if bounds is None else _limits(r, bounds, y)
-        if bounds is not None and limited is None:
-            return None
+        kind, inputs, attributes = found
         name = y.name if bounds is None else f"{y.name}.unbounded"
-        first = _made(op, f"Q{op.op_type}", inputs, name, attributes)
-        return [first, *_bounded(bounds, limited, name, y)]
-    x = dequantized(r, op.inputs[0])
-    if x is None or not x.same_as(y):
-        return None
+        return [_made(op, kind, inputs, name, attributes), *_bounded(bounds, limited, name, y)]
     if op.op_type in ("Relu", "Clip"):
-        limited = _limits(r, op, y)
-        return None if limited is None else _bounded(op, limited, x.name, y)
+        x, limited = dequantized(r, op.inputs[0]), _limits(r, op, y)
+        if x is None or x.axis is not None or limited is None:
+            return None
+        before, name = _rescaled(op, x, y, 0)
+        return [*before, *_bounded(op, limited, name, y)]
     return _moved(r, op, y) if op.op_type in MOVES else None
 
 
@@ -155,15 +171,83 @@ def _made(
 
 
 def _moved(r: Rewriter, op: Operation, y: Quantised) -> list[Operation] | None:
-    """The same operation on the integers."""
-    only = MOVES[op.op_type]
+    """The same operation on the integers, requantised first where they have another scale."""
+    only, before = MOVES[op.op_type], list[Operation]()
     inputs = list(op.inputs)
     for i in range(len(inputs)) if only is None else (only,):
         x = dequantized(r, inputs[i])
-        if x is None or not x.same_as(y):
+        if x is None or x.axis is not None:
             return None
-        inputs[i] = x.name
-    return [replace(op, inputs=tuple(inputs), outputs=(y.name,))]
+        rescaling, inputs[i] = _rescaled(op, x, y, i)
+        before += rescaling
+    if op.op_type == "Pad" and not _pads(r, op, y, inputs):
+        return None
+    if op.op_type == "Resize" and not _is_nearest(op):
+        return None
+    return [*before, replace(op, inputs=tuple(inputs), outputs=(y.name,))]
+
+
+def _rescaled(op: Operation, x: Quantised, y: Quantised, i: int) -> tuple[list[Operation], str]:
+    """What gives operand i of an operation the scale of y, and its name then."""
+    if x.same_as(y):
+        return [], x.name
+    name = f"{y.name}.operand{i}"
+    return [_made(op, "QIdentity", _five(x, y), name, {})], name
+
+
+def _five(x: Quantised, y: Quantised) -> tuple[str, ...]:
+    """The inputs of a function of one number."""
+    return x.name, x.scale_name, x.zero_name, y.scale_name, y.zero_name
+
+
+def _pads(r: Rewriter, op: Operation, y: Quantised, inputs: list[str]) -> bool:
+    """Puts the quantised number into the inputs of a Pad, if it is known."""
+    if op.since < 11:
+        return False
+    if op.attributes.get("mode", "constant") != "constant":
+        return True
+    given = inputs[2] if len(inputs) > 2 else ""
+    value = r.constant(given) if given else np.float32(0)
+    if value is None or value.size != 1 or np.isnan(value).any():
+        return False
+    inputs += [""] * (3 - len(inputs))
+    inputs[2] = r.new("bound", quantised_number(np.asarray(value, np.float32).reshape(()), y))
+    return True
+
+
+def _is_nearest(op: Operation) -> bool:
+    """Whether a Resize copies elements; one that crops fills in a float."""
+    crops = op.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    mode = op.attributes.get("mode", "nearest")
+    return mode in ("nearest", b"nearest") and not crops and not op.attributes.get("antialias")
+
+
+def _split(r: Rewriter, index: int, op: Operation) -> None:
+    """Rewrites a Split that is an island with each of its QuantizeLinear."""
+    x = dequantized(r, op.inputs[0])
+    names = [o for o in op.outputs if o]
+    if x is None or x.axis is not None or not all(r.only_here(o) for o in names):
+        return
+    readers = [r.consumers[o][0] for o in names]
+    made: list[Operation] = []
+    parts = []
+    for at in readers:
+        quantize = r.graph.operations[at]
+        if quantize.op_type != "QuantizeLinear" or quantize.domain not in DOMAINS:
+            return
+        y = parameters(r, quantize, quantize.outputs[0])
+        if y is None or y.axis is not None:
+            return
+        same = x.same_as(y)
+        parts.append(y.name if same else f"{y.name}.part")
+        if not same:
+            part = replace(x, name=parts[-1])
+            made.append(_made(quantize, "QIdentity", _five(part, y), y.name, {}))
+    known = iter(parts)
+    outputs = tuple(next(known) if o else "" for o in op.outputs)
+    inputs = (x.name, *op.inputs[1:])
+    r.replaced[index] = [replace(op, inputs=inputs, outputs=outputs), *made]
+    r.replaced |= {at: [] for at in readers}
 
 
 def _bounded(
@@ -191,127 +275,3 @@ def _limits(r: Rewriter, op: Operation, y: Quantised) -> list[str] | None:
         bound = np.asarray(value, np.float32).reshape(())
         found.append(r.new("bound", quantised_number(bound, y)))
     return found
-
-
-Parts: TypeAlias = tuple[list[str], Mapping[str, object]]
-
-
-def _conv(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    """Weights per tensor or per output channel."""
-    x, w = (dequantized(r, name) for name in op.inputs[:2])
-    if x is None or w is None or x.axis is not None or w.axis not in (None, 0):
-        return None
-    shape = _fixed(r, w.name)
-    if shape is None:
-        return None
-    bias = _bias(r, op, x, w, prod(shape[1:]))
-    return None if bias is None else ([*_triples(x, w), *_step(y), *bias], op.attributes)
-
-
-def _gemm(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    """alpha = beta = 1, a bias for each column."""
-    attributes = dict(op.attributes)
-    if attributes.pop("alpha", 1.0) != 1 or attributes.pop("beta", 1.0) != 1:
-        return None
-    x, w = (dequantized(r, name) for name in op.inputs[:2])
-    if x is None or w is None or x.axis is not None:
-        return None
-    shape, column = _fixed(r, w.name), 0 if attributes.get("transB") else 1
-    if shape is None or w.axis not in (None, column):
-        return None
-    bias = _bias(r, op, x, w, shape[1 - column])
-    if bias is None:
-        return None
-    return [*_triples(x, w), *(bias or [""]), *_step(y)], attributes
-
-
-def _matmul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    """The right factor per tensor, or per column where it is a matrix."""
-    x, w = (dequantized(r, name) for name in op.inputs[:2])
-    if x is None or w is None or x.axis is not None:
-        return None
-    known = _shape(r, w.name)
-    if not known or (w.axis is not None and (w.axis != 1 or len(known) != 2)):
-        return None
-    depth = known[max(len(known) - 2, 0)]
-    if not isinstance(depth, int) or depth * BYTE > LARGEST:
-        return None
-    return [*_triples(x, w), *_step(y)], {}
-
-
-def _mul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    a, b = (dequantized(r, name) for name in op.inputs[:2])
-    if a is None or b is None or a.axis is not None or b.axis is not None:
-        return None
-    return [*_triples(a, b), *_step(y)], {}
-
-
-def _average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    x = dequantized(r, op.inputs[0])
-    attributes = {n: v for n, v in op.attributes.items() if n != "dilations"}
-    wide = any(d != 1 for d in op.attributes.get("dilations") or ())
-    if x is None or x.axis is not None or wide:
-        return None
-    if prod(op.attributes.get("kernel_shape", ())) * 255 > LARGEST:
-        return None
-    return [x.name, x.scale_name, x.zero_name, *_step(y)], attributes
-
-
-def _global_average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
-    x = dequantized(r, op.inputs[0])
-    if x is None or x.axis is not None:
-        return None
-    places = (_shape(r, x.name) or ())[2:]
-    if not all(isinstance(d, int) for d in places):
-        return None
-    if prod(d for d in places if isinstance(d, int)) * 255 > LARGEST:
-        return None
-    return [x.name, x.scale_name, x.zero_name, *_step(y)], {}
-
-
-SUMS: Mapping[str, Callable[[Rewriter, Operation, Quantised], Parts | None]] = {
-    "AveragePool": _average_pool,
-    "Conv": _conv,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _global_average_pool,
-    "MatMul": _matmul,
-    "Mul": _mul,
-}
-
-
-def _triples(*xs: Quantised) -> Iterator[str]:
-    for x in xs:
-        yield from (x.name, x.scale_name, x.zero_name)
-
-
-def _step(y: Quantised) -> tuple[str, str]:
-    return y.scale_name, y.zero_name
-
-
-def _shape(r: Rewriter, name: str) -> tuple[Dim, ...] | None:
-    known = r.types.get(name)
-    return None if known is None else known.shape
-
-
-def _fixed(r: Rewriter, name: str) -> tuple[int, ...] | None:
-    """The shape of a tensor if it is all numbers."""
-    shape = _shape(r, name)
-    found = tuple(d for d in shape or () if isinstance(d, int))
-    return found if shape is not None and len(found) == len(shape) else None
-
-
-def _bias(r: Rewriter, op: Operation, x: Quantised, w: Quantised, depth: int) -> list[str] | None:
-    """[the int32 bias], or [] without one; None where it is no exact int32 of scale sx * sw, or
-    where a sum of `depth` products and it could overflow."""
-    given = op.inputs[2] if len(op.inputs) > 2 else ""
-    if not given:
-        return [] if depth * BYTE <= LARGEST else None
-    b = dequantized(r, given, 32)
-    value = None if b is None else r.constant(b.name)
-    if b is None or value is None or value.dtype != np.int32 or b.zero.any() or value.ndim != 1:
-        return None
-    wanted = x.scale.reshape(()).astype(np.float64) * w.scale.reshape(-1)
-    apart = np.abs(b.scale.reshape(-1) / wanted - 1)
-    largest = depth * BYTE + int(np.abs(value.astype(np.int64)).max(initial=0))
-    fits = b.scale.size in (1, value.size) and largest <= LARGEST
-    return [b.name] if fits and apart.max(initial=0) < TIGHT else None

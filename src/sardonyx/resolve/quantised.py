@@ -39,14 +39,16 @@ class Quantised:
 
 @dataclass(slots=True, eq=False)
 class Rewriter:
-    """One graph being rewritten: its constants and types, with those of the graphs around it; the
-    initializers that are new, and what replaces the operations."""
+    """One graph being rewritten. constants, types, dequantizing (the DequantizeLinear, by result)
+    are its own and those of the graphs around it; made: the initializers that are new; replaced:
+    what stands for the operations."""
 
     graph: Graph
     producers: Mapping[str, int]
     consumers: Mapping[str, list[int]]
     constants: Mapping[str, Array]
     types: Mapping[str, TensorType]
+    dequantizing: Mapping[str, Operation]
     made: dict[str, Array] = field(default_factory=dict)
     replaced: dict[int, list[Operation]] = field(default_factory=dict)
 
@@ -89,8 +91,8 @@ def quantised_number(x: Array, y: Quantised) -> Array:
 
 def dequantized(r: Rewriter, name: str, bits: int = 8) -> Quantised | None:
     """What a tensor is dequantised from, if constants say how; integers of `bits`."""
-    op = r.operation(name)
-    if op is None or op.op_type != "DequantizeLinear" or op.domain not in DOMAINS:
+    op = r.dequantizing.get(name)
+    if op is None:
         return None
     return parameters(r, op, op.inputs[0], bits)
 
