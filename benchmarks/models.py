@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks import pictures, sequences, small
+from benchmarks import pictures, quantising, sequences, small
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 DIGITS = Path(__file__).parent.parent / "examples/digits/digits.onnx"
@@ -43,6 +43,9 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "chain": small.chain,
         "forest1": partial(small.forest, 1),
         "forest256": partial(small.forest, 256),
+        "resnet50_int8": partial(quantising.static, partial(_light, "resnet50"), quantising.OPSET),
+        "mobilenetv2_int8": partial(quantising.static, pictures.mobilenetv2),
+        "minilm_int8": partial(quantising.dynamic, sequences.minilm),
         "boosted1": partial(small.boosted, 1),
         "boosted256": partial(small.boosted, 256),
     }
