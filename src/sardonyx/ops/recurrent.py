@@ -70,9 +70,10 @@ def rnn(
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
         (h,), (f,) = states, fs[d]
+        product = cell.products(d, h, 0, 1)
 
         def element(n: Axis, j: Axis) -> Expr:
-            total = given(0, n, j) + cell.product(d, 0, h, n, j)
+            total = given(0, n, j) + product(0, n, j)
             return f(cell.clipped(cell.biased(total, d, 0, j)))
 
         return [k.compute(h.shape, element, cell.wide)]
@@ -180,30 +181,28 @@ def gru(
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
         (h,), (f, g) = states, fs[d]
+        product = cell.products(d, h, 0, 3 if linear_before_reset else 2)
 
-        def gate(which: int) -> Tensor:
-            def element(n: Axis, j: Axis) -> Expr:
-                total = given(which, n, j) + cell.product(d, which, h, n, j)
-                return f(cell.clipped(cell.biased(total, d, which, j)))
+        def gate(which: int, n: Axis, j: Axis) -> Expr:
+            total = given(which, n, j) + product(which, n, j)
+            return f(cell.clipped(cell.biased(total, d, which, j)))
 
-            return k.compute(h.shape, element, cell.wide)
+        def reset(n: Axis, j: Axis) -> Expr:
+            return gate(1, n, j)
 
-        update, reset = gate(0), gate(1)
-        inner = (
-            h
-            if linear_before_reset
-            else k.compute(h.shape, lambda n, j: reset[n, j] * h[n, j], cell.wide)
-        )
+        inner = product
+        if not linear_before_reset:
+            kept = k.compute(h.shape, lambda n, j: reset(n, j) * h[n, j], cell.wide)
+            inner = cell.products(d, kept, 2, 1)
 
         def candidate(n: Axis, j: Axis) -> Expr:
-            product = cell.product(d, 2, inner, n, j)
             if not linear_before_reset:
-                return cell.biased(given(2, n, j) + product, d, 2, j)
-            scaled = reset[n, j] * cell.bias(product, d, 5, j)
+                return cell.biased(given(2, n, j) + inner(2, n, j), d, 2, j)
+            scaled = reset(n, j) * cell.bias(inner(2, n, j), d, 5, j)
             return cell.bias(given(2, n, j) + scaled, d, 2, j)
 
         def element(n: Axis, j: Axis) -> Expr:
-            z, new = update[n, j], g(cell.clipped(candidate(n, j)))
+            z, new = gate(0, n, j), g(cell.clipped(candidate(n, j)))
             return (1 - z) * new + z * h[n, j]
 
         return [k.compute(h.shape, element, cell.wide)]
@@ -282,26 +281,26 @@ def lstm(
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
         (h, c), (f, g, last) = states, fs[d]
+        product = cell.products(d, h, 0, 4)
 
-        def gate(which: int, shape: Activation, peep: int | None, state: Tensor) -> Tensor:
-            def element(n: Axis, j: Axis) -> Expr:
-                total = given(which, n, j) + cell.product(d, which, h, n, j)
-                if p is not None and peep is not None:
-                    total = total + cast(p[d, j + peep * cell.hidden], cell.wide) * state[n, j]
-                return shape(cell.clipped(cell.biased(total, d, which, j)))
+        def gate(
+            which: int, n: Axis, j: Axis, shape: Activation, peep: int | None, state: Tensor
+        ) -> Expr:
+            total = given(which, n, j) + product(which, n, j)
+            if p is not None and peep is not None:
+                total = total + cast(p[d, j + peep * cell.hidden], cell.wide) * state[n, j]
+            return shape(cell.clipped(cell.biased(total, d, which, j)))
 
-            return k.compute(h.shape, element, cell.wide)
+        def kept(n: Axis, j: Axis) -> Expr:
+            i, new = gate(0, n, j, f, 0, c), gate(3, n, j, g, None, c)
+            forget = 1 - i if input_forget else gate(2, n, j, f, 2, c)
+            return forget * c[n, j] + i * new
 
-        i, new = gate(0, f, 0, c), gate(3, g, None, c)
-        if input_forget:
-            forget = k.compute(h.shape, lambda n, j: 1 - i[n, j], cell.wide)
-        else:
-            forget = gate(2, f, 2, c)
-        memory = k.compute(
-            h.shape, lambda n, j: forget[n, j] * c[n, j] + i[n, j] * new[n, j], cell.wide
-        )
-        o = gate(1, f, 1, memory)
-        out = k.compute(h.shape, lambda n, j: o[n, j] * last(cell.clipped(memory[n, j])), cell.wide)
-        return [out, memory]
+        memory = k.compute(h.shape, kept, cell.wide)
+
+        def shown(n: Axis, j: Axis) -> Expr:
+            return gate(1, n, j, f, 1, memory) * last(cell.clipped(memory[n, j]))
+
+        return [k.compute(h.shape, shown, cell.wide), memory]
 
     return run(cell, [initial_h, initial_c], step)

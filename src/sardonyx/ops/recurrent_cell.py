@@ -1,8 +1,9 @@
 """What RNN, GRU and LSTM share: the sequence, the state and the products with the weights.
 
-The products of the input with its weights are made for all steps at once. Each step then adds, to
-the product of input and weights, the product of state and weights, Wb and Rb, in this order; the
-state stays in the compute type. Steps past a sequence's length leave its state and write zeros.
+The products of the input with its weights are made for all steps at once, those of the state for
+all gates of a step at once. Each step then adds, to the product of input and weights, the product
+of state and weights, Wb and Rb, in this order; the state stays in the compute type. Steps past a
+sequence's length leave its state and write zeros.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sardonyx.ops.common import compute_type, maximum, minimum, same_dim
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import numbers
 
-Given: TypeAlias = Callable[[int, Axis, Axis], Expr]
+Given: TypeAlias = Callable[[int, Axis, Axis], Expr]  # of a gate, n and j
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +105,16 @@ class Cell:
 
         return self.k.compute((self.batch, self.hidden), element, self.wide)
 
-    def product(self, d: int, gate: int, h: Tensor, n: Axis, j: Axis) -> Expr:
-        """The product of a state with the weights of one gate."""
-        row = j + gate * self.hidden
-        return self.k.dot((self.hidden,), lambda q: (h[n, q], self.r[d, row, q]))
+    def products(self, d: int, h: Tensor, first: int, count: int) -> Given:
+        """The products of a state with the weights of `count` gates, `first` and those after it:
+        a function of gate, n and j, as for the input. They are one matrix product."""
+
+        def element(n: Axis, g: Axis) -> Expr:
+            row = g + first * self.hidden
+            return self.k.dot((self.hidden,), lambda q: (h[n, q], self.r[d, row, q]))
+
+        made = self.k.compute((self.batch, count * self.hidden), element, self.wide)
+        return lambda gate, n, j: made[n, j + (gate - first) * self.hidden]
 
     def bias(self, e: Expr, d: int, part: int, j: Axis) -> Expr:
         """e + entry j of a part of the bias: Wb of each gate, then Rb of each gate."""

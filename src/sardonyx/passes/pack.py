@@ -3,18 +3,32 @@
     B[batch, n, k]  ->  packed[batch..., n axes..., N/16, k axes..., 16]
 
 One Compute writes the packed copy and the sum reads that. Where B is a weight, constant folding
-then does the copy once; otherwise it is scratch of the launch, packed on the fly.
+then does the copy once; otherwise it is scratch of the launch, packed on the fly. What a loop (over
+the steps of a recurrent network) multiplies by is packed before the loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.contract import LANES, Contraction, contraction, flat, is_even
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, cast, free_axes, walk, where
-from sardonyx.kernel.ir import Compute, Kernel, Stmt
+from sardonyx.kernel.expr import (
+    Axis,
+    Buffer,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    Local,
+    cast,
+    free_axes,
+    walk,
+    where,
+)
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -37,13 +51,9 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     body: list[Stmt] = []
     made: list[Buffer] = []
     for s in kernel.body:
-        pair = _pair(s, constant, f"packed{len(made)}") if isinstance(s, Compute) else None
-        if pair is None:
-            body.append(s)
-            continue
-        copy, product = pair
-        made.append(copy.buffer)
-        body += [copy, product]
+        pairs = _pairs(s, constant, 1, len(made))
+        made += [copy.buffer for copy, _ in pairs.values()]
+        body += [*(copy for copy, _ in pairs.values()), _with(s, pairs)]
     if not made:
         return launch
     temporaries = (*kernel.temporaries, *made)
@@ -51,20 +61,56 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     return replace(launch, kernel=slim)
 
 
-def _pair(s: Compute, constant: set[Buffer], name: str) -> tuple[Compute, Compute] | None:
-    """The Compute that packs an operand of s, and s with it packed; None where nothing pays."""
-    found = _best(s, constant)
+Pair = tuple[Compute, Compute]
+
+
+def _pairs(s: Stmt, constant: set[Buffer], times: Dim, number: int) -> dict[Stmt, Pair]:
+    """For each sum in s that pays: what packs an operand, and the sum with it packed. What a loop
+    packs is packed before it, so it must depend on nothing that the loop changes."""
+    match s:
+        case Compute():
+            pair = _pair(s, constant, times, f"packed{number}")
+            return {} if pair is None else {s: pair}
+        case For(axis, body):
+            found: dict[Stmt, Pair] = {}
+            for x in body:
+                found |= _pairs(x, constant, times * axis.extent, number + len(found))
+            stored = {x.buffer.root for x in statements(body) if isinstance(x, Compute | Store)}
+            return {x: pair for x, pair in found.items() if _stays(*pair, stored)}
+    return {}
+
+
+def _stays(copy: Compute, product: Compute, stored: set[Buffer]) -> bool:
+    """Whether a loop that stores these buffers packs the same each time, and the product is of
+    its own axes alone."""
+    read = {e.buffer.root for e in walk(copy.expr) if isinstance(e, Load)}
+    free = free_axes(copy.expr)[id(copy.expr)] | free_axes(product.expr)[id(product.expr)]
+    local = any(isinstance(e, Local) for e in walk(copy.expr, product.expr))
+    return not read & stored and free <= {*copy.axes, *product.axes} and not local
+
+
+def _with(s: Stmt, pairs: Mapping[Stmt, Pair]) -> Stmt:
+    """s with its products reading what is packed."""
+    if s in pairs:
+        return pairs[s][1]
+    return replace(s, body=tuple(_with(x, pairs) for x in s.body)) if isinstance(s, For) else s
+
+
+def _pair(s: Compute, constant: set[Buffer], times: Dim, name: str) -> Pair | None:
+    """The Compute that packs an operand of s, and s with it packed; None where nothing pays.
+    times: how often s is computed."""
+    found = _best(s, constant, times)
     return _lanes_last(s, constant, name) if found is None else _pack(found, name)
 
 
-def _best(s: Compute, constant: set[Buffer]) -> Contraction | None:
+def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     """s with the lanes that suit it: along an axis of weights, else along its innermost axis."""
     for axis in reversed(s.axes):
         c = contraction(s, axis)
         if c is not None and _is_constant(c.b, constant):
             return c
     c = contraction(s, s.axes[-1]) if s.axes else None
-    if c is None or not at_least(c.rows, FEW_ROWS):
+    if c is None or not at_least(c.rows * times, FEW_ROWS):
         return None
     return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
 
@@ -73,7 +119,7 @@ def _is_constant(b: Expr, constant: set[Buffer]) -> bool:
     return all(e.buffer.root in constant for e in walk(b) if isinstance(e, Load))
 
 
-def _pack(c: Contraction, name: str) -> tuple[Compute, Compute]:
+def _pack(c: Contraction, name: str) -> Pair:
     """The Compute that packs B, and the one that reads it packed."""
     free = free_axes(c.b)[id(c.b)]
     outer = [w.axes[0] for w in (*c.batch, *c.n) if w.axes[0] in free]
@@ -119,7 +165,7 @@ def _reading(c: Contraction, packed: Load) -> Compute:
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
 
 
-def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> tuple[Compute, Compute] | None:
+def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> Pair | None:
     """Weights that share the innermost axis with the other operand (depthwise convolutions) get it
     as their own innermost axis."""
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
