@@ -1,4 +1,4 @@
-"""Attention against the function body in onnx's schema, and in C."""
+"""Linear attention; Attention against the function body in onnx's schema; both in C."""
 
 from __future__ import annotations
 
@@ -101,3 +101,17 @@ def test_printed_c_gives_the_interpreter_s_bytes(tmp_path: Path) -> None:
     library = compile_all(texts, tmp_path, "gcc", ["-O1"])
     for i, case_ in enumerate(made):
         check(case_, library[f"k{i}"])
+
+
+def test_linear_attention_checks_what_its_rule_needs() -> None:
+    q = normal(1, 2, 4)
+    heads = {"kv_num_heads": 1, "q_num_heads": 1}
+    with pytest.raises(InvalidModel, match="decay"):
+        run("LinearAttention", q, q, q, outputs=2, opset=27, **heads)
+    with pytest.raises(InvalidModel, match="beta"):
+        run("LinearAttention", q, q, q, outputs=2, opset=27, update_rule="delta", **heads)
+    with pytest.raises(InvalidModel, match="multiple"):
+        run(
+            "LinearAttention", q, q, q, outputs=2, opset=27, update_rule="linear",
+            kv_num_heads=3, q_num_heads=4,
+        )  # fmt: skip

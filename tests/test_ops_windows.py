@@ -1,4 +1,4 @@
-"""Convolutions, pools and resizing."""
+"""Convolutions, pools, resizing, grids and regions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_runs import lowered, normal, run
+from op_runs import compare, lowered, normal, run
 
+from sardonyx.dims import symbol
+from sardonyx.errors import RunError
 from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.types import Array
+
+N = symbol("N")
 
 
 def convolve(x: Array, w: Array, group: int, strides: Any, dilations: Any, pads: Any) -> Array:
@@ -177,3 +181,44 @@ def test_resizing_a_constant_gives_the_constant(
         "Resize", np.full((5, 6), 3, np.float32), None, np.float32([1, scale]), mode=mode, **extra
     )
     np.testing.assert_allclose(y, 3, rtol=1e-6)
+
+
+def test_affine_grid_of_an_only_pixel_with_align_corners_is_at_minus_one() -> None:
+    theta = np.eye(2, 3, dtype=np.float32)[None]
+    found = run("AffineGrid", theta, np.array([1, 1, 1, 3]), align_corners=1)
+    np.testing.assert_array_equal(found, [[[[-1, -1], [0, -1], [1, -1]]]])
+
+
+def test_affine_grid_follows_symbolic_sizes() -> None:
+    kernel = lowered("AffineGrid", (N, 2, 3), [N, 1, 5, N])
+    assert kernel.outputs[0].shape == (N, 5, N, 2)
+
+
+REGIONS = np.float32(
+    [[1, 2, 9, 8], [-3, -2, 20, 14], [4, 4, 4.2, 4.1], [-30, -30, 40, 40], [9, 9, 2, 2]]
+)
+BATCHES = np.array([0, 1, 1, 0, 1])
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "output_half_pixel"])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_regions_are_onnxruntime_s(mode: str, coordinates: str, ratio: int) -> None:
+    """Small, large, partly and wholly outside, and upside down."""
+    compare(
+        "RoiAlign", normal(2, 3, 12, 16), REGIONS, BATCHES, mode=mode, sampling_ratio=ratio,
+        coordinate_transformation_mode=coordinates, output_height=3, output_width=2,
+        spatial_scale=0.75,
+    )  # fmt: skip
+
+
+def test_max_roi_pool_is_onnxruntime_s() -> None:
+    rois = np.concatenate([BATCHES[:, None].astype(np.float32), REGIONS], 1)
+    x = normal(2, 3, 12, 16)
+    for scale in (0.5, 1.0):
+        compare("MaxRoiPool", x, rois, pooled_shape=[3, 2], spatial_scale=scale)
+
+
+def test_a_region_of_a_sample_that_is_not_there_is_a_run_time_error() -> None:
+    with pytest.raises(RunError):
+        run("RoiAlign", normal(1, 1, 4, 4), REGIONS[:1], np.array([1]), output_height=1)
