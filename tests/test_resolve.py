@@ -373,6 +373,16 @@ def test_a_dim_of_minus_one_is_unknown() -> None:
     assert graph.types["x"].shape == (symbol("x_0"), 2)
 
 
+@pytest.mark.parametrize("name", ["?", "-1", "None"])
+def test_a_dim_whose_name_says_nothing_is_nameless(name: str) -> None:
+    proto = model("y = Relu(x)", sign="(float[A, A] x) => (float[A, 2] y)")
+    for info in (proto.graph.input[0], proto.graph.output[0]):
+        info.type.tensor_type.shape.dim[0].dim_param = name
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = name
+    graph = resolve(proto)
+    assert graph.types["x"].shape == graph.types["y"].shape == (symbol("x_0"), symbol("x_1"))
+
+
 def seeds() -> list[bytes]:
     bodies = [
         text("a = Neg(x) y = Relu(a)"),

@@ -16,6 +16,7 @@ from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
 from sardonyx.resolve import Numerics, Reading, numerics_named, resolve
+from sardonyx.resolve.shapes import is_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ def _dims(proto: ModelProto) -> Iterator[tuple[str, TensorShapeProto.Dimension]]
             if not info.type.HasField("tensor_type"):
                 continue
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-                if dim.dim_param:
-                    yield dim.dim_param, dim
-                elif inputs and (not dim.HasField("dim_value") or dim.dim_value == -1):
+                if not is_unknown(dim):
+                    if dim.dim_param:
+                        yield dim.dim_param, dim
+                elif inputs:
                     yield f"{info.name}_{axis}", dim

@@ -8,6 +8,7 @@ from onnx import ValueInfoProto, helper
 
 from sardonyx.dims import str_dim
 from sardonyx.legalize.work import Work
+from sardonyx.resolve.shapes import is_unknown
 from sardonyx.types import TensorType
 
 
@@ -19,7 +20,7 @@ def freeze(work: Work) -> Iterator[str]:
         if not info.type.HasField("tensor_type"):
             continue
         for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            name = dim.dim_param or f"{info.name}_{axis}"
+            name = f"{info.name}_{axis}" if is_unknown(dim) else dim.dim_param
             if not dim.HasField("dim_value") and name in work.dims:
                 dim.dim_value = work.dims[name]
                 changed = True

@@ -33,11 +33,17 @@ from sardonyx.types import (
 )
 
 VERSIONED = "sardonyx.versioned"
+NAMELESS = ("", "?", "-1", "None")  # what exporters write in the place of a dim's name
 
 
 def name_dims(graph: GraphProto, params: Names) -> frozenset[str]:
-    """Gives each nameless unknown dim of the main inputs a symbol of its own; their names."""
+    """Gives each nameless unknown dim of the main inputs a symbol of its own; their names. Other
+    tensors' nameless dims say nothing from then on."""
     made = set()
+    for info in (*graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if dim.dim_param and is_unknown(dim):
+                dim.Clear()
     for info in graph.input:
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
@@ -49,7 +55,7 @@ def name_dims(graph: GraphProto, params: Names) -> frozenset[str]:
 
 def is_unknown(dim: onnx.TensorShapeProto.Dimension) -> bool:
     """Whether a dim says nothing; -1 is an old way to say nothing."""
-    return not dim.dim_param and (not dim.HasField("dim_value") or dim.dim_value == -1)
+    return dim.dim_param in NAMELESS and (not dim.HasField("dim_value") or dim.dim_value == -1)
 
 
 def dim_params(model: ModelProto) -> Names:
@@ -57,7 +63,7 @@ def dim_params(model: ModelProto) -> Names:
     graph = model.graph
     infos = (*graph.input, *graph.output, *graph.value_info)
     tensors = [v.type.tensor_type for v in infos if v.type.HasField("tensor_type")]
-    return Names({d.dim_param for t in tensors for d in t.shape.dim if d.dim_param})
+    return Names({d.dim_param for t in tensors for d in t.shape.dim} - {*NAMELESS})
 
 
 def check_graph_types(graph: GraphProto, limits: Limits) -> None:
