@@ -404,3 +404,10 @@ SX_FN double sx_prod16_f64(double *p) {
   for (int j = 0; j < 2; j++) p[j] *= p[j + 2];
   return p[0] * p[1];
 }
+/* The turns of a loop do not touch one another's elements: gcc need not ask where they lie. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define sx_apart() _Pragma("GCC ivdep")
+#else
+#define sx_apart()
+#endif
+

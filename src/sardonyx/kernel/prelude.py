@@ -1,5 +1,5 @@
 """The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
-contract.h and contract_i16.h where it has sums of products by register tiles."""
+contract.h, contract_i16.h and windows.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from sardonyx.kernel.spelling import small_float
 
 NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
 
-TILES = {"contract.h": "sx_contract", "contract_i16.h": "sx_contract_i16"}  # file: what it is for
+# file: what it is for; windows.h leans on contract.h
+TILES = {
+    "contract.h": ("sx_contract", "sx_window"),
+    "contract_i16.h": ("sx_contract_i16",),
+    "windows.h": ("sx_window",),
+}
 
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
@@ -46,7 +51,7 @@ def _definitions() -> dict[str, int]:
 
 def prelude(program: str) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to."""
-    used = [n for n, call in TILES.items() if f"{call}(" in program]
+    used = [n for n, calls in TILES.items() if any(f"{call}(" in program for call in calls)]
     tiles = "\n".join(map(_text, used))
     where, pieces = _definitions(), _pieces()
     wanted, texts = {0}, [program, tiles]

@@ -110,9 +110,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[s
     """The statements that compute p; the function that they pass on is added to helpers."""
     c, number = p.c, len(helpers)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    body = _finish(p, names)
-    held = _held(body, p, names)
-    helpers.append(_helper(body, held, number, c.fold.dtype.c))
+    given = finishing(c, names, helpers)
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in c.n), _blocks(c)))
@@ -135,7 +133,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[s
     return [
         *heads,
         "{",
-        f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};",
+        given,
         f"const sx_run runs[] = {{{segments}}};",
         f"const {kind} product = {{{', '.join(fields)}}};",
         f"{call}(&product);",
@@ -202,9 +200,17 @@ def _cut(terms: int, step: Dim) -> list[list[Dim]]:
     return [whole, last] if rest else [whole]
 
 
-def _finish(p: Product, names: Writer) -> list[str]:
+def finishing(c: Contraction, names: Writer, helpers: list[list[str]]) -> str:
+    """Adds the function that finishes the sums of c; the declaration of what it is given."""
+    number, body = len(helpers), _finish(c, names)
+    held = _held(body, c, names)
+    helpers.append(_helper(body, held, number, c.fold.dtype.c))
+    return f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};"
+
+
+def _finish(c: Contraction, names: Writer) -> list[str]:
     """The body of the function that finishes `count` rows of one block."""
-    c, s = p.c, p.c.compute
+    s = c.compute
     whole = isinstance(c.lanes.extent, int) and c.lanes.extent % LANES == 0
     names.given[c.fold] = "acc[16 * t + l]"
     names.given[c.lanes] = names.fresh("c")
@@ -216,7 +222,8 @@ def _finish(p: Product, names: Writer) -> list[str]:
     store = f"{target} = {stored(value, s.expr, s.buffer.dtype)};"
 
     def over(width: str) -> list[str]:
-        return [f"for (int64_t l = 0; l < {width}; l++) {{", lane, *element, store, "}"]
+        head = f"sx_apart() for (int64_t l = 0; l < {width}; l++) {{"
+        return [head, lane, *element, store, "}"]
 
     width = names.size(c.lanes.extent)
     inner = over("16")
@@ -264,11 +271,11 @@ def _next_row(names: Writer, axes: Sequence[Axis]) -> list[str]:
 Field = tuple[str, str]  # type, name
 
 
-def _held(body: Sequence[str], p: Product, names: Writer) -> list[Field]:
+def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
     """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
     text = "\n".join(body)
-    outer = [names.given[w.axes[0]] for w in p.c.batch]
-    target = p.c.compute.buffer.root
+    outer = [names.given[w.axes[0]] for w in c.batch]
+    target = c.compute.buffer.root
     fields = [
         (f"{'' if b is target else 'const '}{b.dtype.c} *", name)
         for b, name in names.pointers.items()

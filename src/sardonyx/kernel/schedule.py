@@ -1,6 +1,7 @@
 """The scheduled printer: the same kernels as kernel/print_c.py, in forms that are fast.
 
     packed sum of products          register tiles: kernel/print_product.py
+    window in lanes                 neighbours at a time, borders inside: print_windows
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
     iterated value                  eight points at a time: print_walk
     read along another axis         square tiles: print_tiles
@@ -31,6 +32,7 @@ from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_tiles import across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
+from sardonyx.kernel.print_windows import packed_window, print_windows
 from sardonyx.kernel.write import Writer
 
 
@@ -67,6 +69,9 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]]) -> list[str]:
     found = packed_product(s)
     if found is not None:
         return print_product(found, names, helpers)
+    window = packed_window(s)
+    if window is not None:
+        return print_windows(window, names, helpers)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
         return print_lanes(s, names)
     walked = walk_of(s)

@@ -14,6 +14,7 @@ from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.print_lanes import suits_lanes
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.windows import window_of
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
@@ -29,7 +30,7 @@ def pad_inputs(program: Program) -> Program:
 
 
 def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
-    fold = convolution(launch) or _pool(launch)
+    fold = None if _has_windows(launch) else convolution(launch) or _pool(launch)
     terms = None if fold is None else fold.terms
     if fold is not None and fold.kind == "dot":
         terms = factors(fold)
@@ -49,6 +50,12 @@ def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
         else:
             launch = _reading(launch, x, x.buffer, before, name)
     yield launch
+
+
+def _has_windows(launch: Launch) -> bool:
+    """Whether its sum of products knows borders itself (kernel/windows.h)."""
+    body = launch.kernel.body
+    return len(body) == 1 and isinstance(body[0], Compute) and window_of(body[0]) is not None
 
 
 def _pool(launch: Launch) -> Fold | None:

@@ -1,0 +1,68 @@
+"""Printing a sum of products over a window, lane by lane: a call of sx_window (kernel/windows.h).
+What becomes of the sums is printed as for packed products (print_product.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx.dims import Dim
+from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.contract import Contraction, Walk, flat
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_product import finishing
+from sardonyx.kernel.windows import Window, is_packed, window_of
+from sardonyx.kernel.write import Writer
+
+
+def packed_window(s: Compute) -> Window | None:
+    """s as a Window whose weights lie as sx_window reads them."""
+    found = window_of(s)
+    return found if found is not None and is_packed(found) else None
+
+
+def print_windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
+    """The statements that compute w; the function that they pass on is added to helpers."""
+    number, (high, wide) = len(helpers), w.slides
+    rows = tuple(Walk((one.out,), one.out.extent, 0) for one in w.slides if one.out is not None)
+    lanes = w.compute.axes[-1]
+    c = Contraction(w.compute, w.fold, w.x, w.w, 0, w.batch, rows, (), lanes, ())
+    heads = [names.loop(one.axes[0]) for one in w.batch]
+    given = finishing(c, names, helpers)
+    fields = [
+        _address(names, names.pointers[w.x.buffer.root], w.origin, w.batch),
+        _address(names, names.pointers[w.w.buffer.root], 0, _of_weights(w)),
+        *map(names.size, (high.extent, wide.extent, high.step, wide.step)),
+        *(names.size(one.out.extent if one.out else 1) for one in w.slides),
+        *(names.size(one.tap.extent if one.tap else 1) for one in w.slides),
+        *(names.size(d) for one in w.slides for d in (one.by, one.apart, one.start)),
+        names.size(lanes.extent),
+        names.size(_step(w)),
+        f"@_finish{number}",
+        "&self",
+    ]
+    return [
+        *heads,
+        "{",
+        given,
+        f"const sx_windows windows = {{{', '.join(fields)}}};",
+        "sx_window(&windows);",
+        "}",
+        *["}"] * len(heads),
+    ]
+
+
+def _of_weights(w: Window) -> list[Walk]:
+    address = flat(w.w)
+    assert address is not None
+    return [Walk(b.axes, b.extent, coefficient(address, b.axes[0]) or 0) for b in w.batch]
+
+
+def _step(w: Window) -> Dim:
+    """How far apart in W the taps are."""
+    address, taps = flat(w.w), [one.tap for one in w.slides if one.tap is not None]
+    return (coefficient(address, taps[-1]) if address is not None else None) or 0
+
+
+def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) -> str:
+    walks = [f"{names.given[b.axes[0]]} * {names.size(b.a)}" for b in batch if b.a != 0]
+    return " + ".join([pointer, *([names.size(origin)] if origin != 0 else []), *walks])

@@ -1,0 +1,146 @@
+"""Sums of products over a window, lane by lane, read off their index expressions.
+
+    Compute(y, (..., h, w, lane), epilogue(
+        Fold("dot", (r, q), (X[.., h + r, w + q, lane], W[.., r, q, lane]))))
+
+Depthwise convolutions are these. Both factors have the lanes, X through the window that moves over
+it, W without it. Outside its bounds X is +0, in the one or two dimensions along which the window
+moves; kernel/windows.h takes it so, and no copy with borders is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import copysign
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, product, substitute
+from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.contract import LANES, Walk, flat
+from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.place import checked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slide:
+    """A dimension of X along which the window moves: index = out * by + tap * apart + start."""
+
+    extent: Dim
+    step: Dim  # in X
+    out: Axis | None
+    tap: Axis | None
+    by: Dim
+    apart: Dim
+    start: Dim
+
+
+STILL = Slide(1, 0, None, None, 1, 1, 0)  # a dimension of one place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """A Compute as such a sum. origin: X's address where all axes and both slides are 0. batch: the
+    other axes, with X's steps."""
+
+    compute: Compute
+    fold: Fold
+    x: Load
+    w: Load
+    slides: tuple[Slide, Slide]
+    batch: tuple[Walk, ...]
+    origin: Dim
+
+
+def window_of(s: Compute) -> Window | None:
+    """s as a Window, whatever the layout of W; None where it is not one."""
+    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    if len(folds) != 1 or folds[0].kind != "dot" or folds[0].when is not None or not s.axes:
+        return None
+    (fold,), lanes = folds, s.axes[-1]
+    if fold.dtype is not t.float32 or not isinstance(lanes.extent, int) or lanes.extent < LANES:
+        return None
+    for x, w in (fold.terms, fold.terms[::-1]):
+        if isinstance(x, Load) and isinstance(w, Load) and _are_loads(x, w, lanes):
+            return _window(s, fold, x, w)
+    return None
+
+
+def is_packed(found: Window) -> bool:
+    """Whether W has its lanes together, and the taps in their order, evenly apart."""
+    address, (high, wide) = flat(found.w), found.slides
+    if address is None or coefficient(address, found.compute.axes[-1]) != 1:
+        return False
+    if high.tap is None or wide.tap is None:
+        return True
+    each = coefficient(address, wide.tap)
+    return each is not None and coefficient(address, high.tap) == each * wide.tap.extent
+
+
+def _are_loads(x: Load, w: Load, lanes: Axis) -> bool:
+    """Whether x may be the window's, w the weights."""
+    if x.dtype is not t.float32 or w.dtype is not t.float32 or w.mode != "proven":
+        return False
+    if x.mode != "proven" and not (x.mode == "guard" and _is_nothing(x.default)):
+        return False
+    address = flat(x)
+    return address is not None and coefficient(address, lanes) == 1 and lanes in free_axes(w)[id(w)]
+
+
+def _is_nothing(default: Expr | None) -> bool:
+    return isinstance(default, Const) and default.value == 0 and copysign(1, default.value) > 0
+
+
+def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
+    taps = [a for a in fold.axes if a.extent != 1]
+    slides = []
+    for d, guarded in enumerate(checked(x)):
+        if guarded or any(a in taps for a in walk(x.index[d])):
+            slides.append(_slide(x, d, s.axes[:-1], taps))
+    found = [one for one in slides if one is not None]
+    if not taps or len(found) != len(slides) or len(found) > 2 or not _is_sound(found, taps, x, w):
+        return None
+    outs, address = [one.out for one in found], flat(x)
+    batch = [Walk((a,), a.extent, _along(address, a)) for a in s.axes[:-1] if a not in outs]
+    origin = _at_zero(address)
+    for one in found:
+        origin = origin - one.start * one.step
+    high, wide = found if len(found) == 2 else (STILL, *found)
+    return Window(s, fold, x, w, (high, wide), tuple(batch), origin)
+
+
+def _is_sound(slides: Sequence[Slide], taps: Sequence[Axis], x: Load, w: Load) -> bool:
+    """Whether each axis moves along one dimension alone, the taps in their order, W with none."""
+    address, in_w = flat(x), free_axes(w)[id(w)]
+    order = [one.tap for one in slides if one.tap is not None]
+    apart = all(
+        axis is None or _along(address, axis) == factor * one.step
+        for one in slides
+        for axis, factor in ((one.out, one.by), (one.tap, one.apart))
+    )
+    return apart and order == list(taps) and not any(one.out in in_w for one in slides)
+
+
+def _slide(x: Load, d: int, outs: Sequence[Axis], taps: Sequence[Axis]) -> Slide | None:
+    """Dimension d of X as one along which the window moves."""
+    form = affine(x.index[d])
+    inside = [a for a in walk(x.index[d]) if isinstance(a, Axis) and a.extent != 1]
+    out, tap = [a for a in inside if a in outs], [a for a in inside if a in taps]
+    if form is None or len(out) > 1 or len(tap) > 1 or len(out) + len(tap) != len(inside):
+        return None
+    by, apart = (_along(form, a[0]) if a else 1 for a in (out, tap))
+    step = product(x.buffer.shape[d + 1 :])
+    axes = (out[0] if out else None, tap[0] if tap else None)
+    return Slide(x.buffer.shape[d], step, *axes, by, apart, _at_zero(form))
+
+
+def _along(form: Dim | None, axis: Axis) -> Dim:
+    """What axis is multiplied with; a number that nothing equals where that is not one."""
+    found = None if form is None else coefficient(form, axis)
+    return -(1 << 62) if found is None else found
+
+
+def _at_zero(form: Dim | None) -> Dim:
+    """The form where all axes are 0."""
+    return substitute(form or 0, lambda a: 0 if isinstance(a, Axis) else None)

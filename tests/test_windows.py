@@ -1,0 +1,81 @@
+"""Sums over windows in lanes: depthwise convolutions of every size and border give the machine's
+bits, and read no copy with borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from slices import Net
+
+from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.types import Array
+
+# channels, height, width, kernel, strides, dilations, pads
+CASES: tuple[tuple[int, int, int, tuple[int, int], tuple[int, int], tuple[int, int], Any], ...] = (
+    (16, 9, 40, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (48, 7, 7, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (24, 14, 15, (3, 3), (2, 2), (1, 1), (0, 0, 1, 1)),
+    (40, 12, 40, (5, 5), (2, 1), (1, 1), (2, 2, 2, 2)),
+    (136, 5, 6, (5, 5), (1, 2), (1, 1), (2, 2, 2, 2)),
+    (16, 11, 50, (3, 3), (1, 1), (2, 3), (2, 3, 2, 3)),
+    (32, 4, 3, (7, 7), (1, 1), (1, 1), (3, 3, 3, 3)),
+    (17, 3, 300, (2, 4), (1, 1), (1, 1), (3, 3, 0, 5)),
+    (32, 6, 41, (1, 3), (1, 1), (1, 1), (0, 1, 0, 1)),
+    (32, 20, 5, (3, 1), (3, 1), (1, 1), (1, 0, 1, 0)),
+    (16, 2, 2, (3, 3), (1, 1), (4, 4), (5, 5, 5, 5)),
+    (32, 3, 9, (3, 3), (1, 1), (1, 1), (0, 1, 0, 1)),
+    (32, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (20, 8, 70, (4, 4), (1, 1), (1, 1), (0, 0, 0, 0)),
+)
+
+
+def values(rng: np.random.Generator, *shape: int) -> Array:
+    """Numbers of many sizes with zeros of either sign and what underflows among them."""
+    x = rng.standard_normal(shape) * np.exp2(rng.integers(-6, 7, shape))
+    odd = rng.choice(np.array([0.0, -0.0, 1e-38, -1e-38, 3e-45]), shape)
+    return np.where(rng.random(shape) < 0.1, odd, x).astype(np.float32)
+
+
+def net() -> Net:
+    """Depthwise convolutions between others, with and without an epilogue."""
+    made, rng = Net(), np.random.default_rng(7)
+    for i, (c, h, w, kernel, strides, dilations, pads) in enumerate(CASES):
+        x = made.feed(f"x{i}", values(rng, 1 + i % 2, c, h, w))
+        if i % 3:
+            x = made.op("Conv", x, values(rng, c, c, 1, 1))
+        weights = values(rng, c, 1, *kernel)
+        weights.reshape(-1)[i] = np.inf if i % 4 == 0 else 1e-44
+        about = {"strides": strides, "dilations": dilations, "pads": pads, "group": c}
+        y = made.op("Conv", x, weights, values(rng, c), **about)
+        if i % 2:
+            y = made.op("Clip", y, np.float32(0), np.float32(6))
+        made.give(y, made.op("Conv", y, values(rng, 16, c, 1, 1)))
+    return made
+
+
+def test_depthwise_convolutions_of_all_borders_give_the_machines_bits() -> None:
+    made = net()
+    graph = made.graph()
+    expected = Machine(graph).run(made.feeds)
+    found = NativeEngine(graph).run(made.feeds)
+    wrong = [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()]
+    assert not wrong
+
+
+def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
+    program = optimise(lower(net().graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("sx_window(" in text for text in texts) == len(CASES)
+    assert not any(launch.kernel.name == "pad" for launch in program.launches)
+
+
+def test_the_header_of_windows_leans_on_that_of_products() -> None:
+    text = prelude("sx_window(&windows);")
+    assert text.index("sx_contract(") < text.index("sx_windows;")
+    assert "sx_windows" not in prelude("sx_contract(&product);")
