@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.models import inputs, models, written
-from benchmarks.peak import measured_peak
+from benchmarks.peak import measured_peak, measured_reading
 from benchmarks.report import markdown
 from sardonyx.measure.alone import loads
 from sardonyx.measure.peers import PEERS, Subject, close, difference
@@ -43,7 +43,8 @@ def main() -> None:
     unknown = [n for n in given.names if n not in models()]
     if unknown:
         parser.error(f"there is no model {unknown[0]}; there are {', '.join(models())}")
-    result: dict[str, Any] = {"machine": machine(), "peak": measured_peak(), "models": {}}
+    result: dict[str, Any] = {"machine": machine(), "peak": measured_peak()}
+    result |= {"reading": measured_reading(), "models": {}}
     for name in given.names or models():
         print(name, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as cache:  # empty: what is compiled is timed

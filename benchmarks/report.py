@@ -13,8 +13,9 @@ def markdown(result: dict[str, Any]) -> str:
     where, peak = result["machine"], result["peak"]
     lines = [
         f"{where['date']}, {where['cpu']}, one core of it, {peak:.0f} GFLOP/s of float32 at its",
-        f"measured peak; at the start {where['load']}. Python {where['python']}, onnxruntime",
-        f"{where['onnxruntime']}, OpenVINO {where['openvino']}; one thread, float32,",
+        f"measured peak, {result['reading']:.0f} GB/s read from memory; at the start",
+        f"{where['load']}. Python {where['python']}, onnxruntime {where['onnxruntime']},",
+        f"OpenVINO {where['openvino']}; one thread, float32,",
         "runs of the engines in turn. ms of the CPU: least (median).",
         "",
         "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",

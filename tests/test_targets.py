@@ -59,7 +59,16 @@ TARGETS = (
     Target("x86-64-v4-clang", (*CLANG, "-O3", "-march=x86-64-v4"), cpu=V4),
     Target(
         "tiles-of-x86-64-v4",
-        (*GCC, "-O2", "-mfma", "-mavx2", "-D__AVX512F__", "-D__AVX512BW__", f"-I{HERE / 'avx512'}"),
+        (
+            *GCC,
+            "-O2",
+            "-mfma",
+            "-mavx2",
+            "-D__AVX512F__",
+            "-D__AVX512BW__",
+            "-DSX_FOURS=0",
+            f"-I{HERE / 'avx512'}",
+        ),
         cpu=V3,
     ),
     Target("aarch64", ("aarch64-linux-gnu-gcc", "-O2", "-static"), ("qemu-aarch64",)),

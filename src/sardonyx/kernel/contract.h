@@ -12,7 +12,8 @@
 #define SX_TILE static inline
 #define SX_OWN static
 #endif
-/* sx_piece: a vector as wide as the registers. SX_ROWS x SX_BLOCKS is the full tile. */
+/* sx_piece: a vector as wide as the registers. SX_ROWS x SX_BLOCKS is the full tile; SX_FOURS: terms are
+   taken four at a time where they are neighbours. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
@@ -51,6 +52,8 @@ typedef float32x4_t sx_piece;
 #define sx_store(p, v) vst1q_f32(p, v)
 #define sx_madd(a, b, c) vfmaq_f32(c, a, b)
 #else
+#undef SX_FOURS
+#define SX_FOURS 0 /* long code already */
 #define SX_PIECES 1
 #define SX_ROWS 4
 #define SX_BLOCKS 1
@@ -85,6 +88,9 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 }
 #endif
 #endif
+#ifndef SX_FOURS
+#define SX_FOURS 1
+#endif
 /* SX_PIN(v): v is in a register here. gcc would rather load weights again for each use, or copy sums. */
 #if defined(__GNUC__) && defined(__x86_64__) && SX_PIECES == 2
 #define SX_PIN(v) __asm__("" : "+v"(v))
@@ -96,8 +102,10 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_AHEAD(p) __builtin_prefetch(p)
+#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache */
 #else
 #define SX_AHEAD(p) ((void)0)
+#define SX_LATER(p) ((void)0)
 #endif
 #define SX_WIDE (16 / SX_PIECES)
 #if SX_PIECES == 1
@@ -134,44 +142,27 @@ typedef struct {
 } sx_product;
 
 #define SX_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) SX_OVER_MORE(M)
+#define SX_OVER_IN(M, b, f) M(0, b, f) M(1, b, f) M(2, b, f) M(3, b, f) M(4, b, f) M(5, b, f) SX_OVER_IN_MORE(M, b, f)
 #if SX_ROWS == 14
 #define SX_OVER_MORE(M) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13)
+#define SX_OVER_IN_MORE(M, b, f) \
+  M(6, b, f) M(7, b, f) M(8, b, f) M(9, b, f) M(10, b, f) M(11, b, f) M(12, b, f) M(13, b, f)
 #else
 #define SX_OVER_MORE(M)
+#define SX_OVER_IN_MORE(M, b, f)
 #endif
-/* One tile: n rows x nb blocks, constants at every call, so that the conditions on them vanish; each sum
-   is a variable with a name, and has a register whether or not the compiler unrolls loops. With one block
-   the weights stay in registers while x is broadcast; with more it is the other way round. */
-SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *at, const float *w, int64_t wb,
-                     const sx_run *run, int64_t from, int64_t to, int fresh, float *acc) {
-  const int64_t step = run->s;
-  int64_t i0, i1, i2;
-#define SX_BEGIN(t)                                                                                  \
-  sx_v16 s##t##_0 = sx_zero16(), s##t##_1 = sx_zero16(), s##t##_2 = sx_zero16(), s##t##_3 = sx_zero16(); \
-  const float *const x##t = x + run->x + at[n > t ? t : 0];                                          \
-  if (n > t && !fresh) {                                                                             \
-    s##t##_0 = sx_load16(acc + 16 * t);                                                              \
-    if (nb > 1) s##t##_1 = sx_load16(acc + 16 * (n + t));                                            \
-    if (nb > 2) s##t##_2 = sx_load16(acc + 16 * (2 * n + t));                                        \
-    if (nb > 3) s##t##_3 = sx_load16(acc + 16 * (3 * n + t));                                        \
-  }
-  SX_OVER(SX_BEGIN)
-  for (i0 = from; i0 < to; i0++)
-    for (i1 = 0; i1 < run->d1; i1++)
-      for (i2 = 0; i2 < run->d2; i2++) {
-        int64_t k = i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
-        const int64_t end = k + run->n * step;
-        const float *const next = w + 16 * run->rows;
-        /* What comes next is a plane away, which the hardware does not foresee. */
-#define SX_SOON(t) if (n > t) SX_AHEAD(x##t + k + run->s0);
-        if (run->d1 == 1 && run->d2 == 1) {
-          SX_OVER(SX_SOON)
-        }
+/* Runs of terms that are taken in one pass: where each begins in x, and once more the last. */
+typedef struct {
+  const int64_t *at;
+  int64_t count, n, s, rows;
+} sx_part;
+/* One term of a tile, the u-th from k on. With one block its weights stay in registers while x is
+   broadcast; with more it is the other way round. */
 #define SX_PIN_W(f, i) SX_PIN(v.f);
 #define SX_MADD(f, i) sx_into(o.f, v.f, q);
 #define SX_ONE(t)                                                                                    \
   if (n > t) {                                                                                       \
-    const sx_piece q = sx_spread(x##t[k]);                                                           \
+    const sx_piece q = sx_spread(x##t[k + u]);                                                       \
     sx_v16 o = s##t##_0;                                                                             \
     SX_EACH(SX_MADD)                                                                                 \
     s##t##_0 = o;                                                                                    \
@@ -183,46 +174,67 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
     (void)o;                                                                                         \
     SX_EACH(SX_PIN_S)                                                                                \
   }
-#define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k]);
-#define SX_B0(t) if (n > t) sx_into(s##t##_0.SX_F, v, q##t);
-#define SX_B1(t) if (n > t) sx_into(s##t##_1.SX_F, v, q##t);
-#define SX_B2(t) if (n > t) sx_into(s##t##_2.SX_F, v, q##t);
-#define SX_B3(t) if (n > t) sx_into(s##t##_3.SX_F, v, q##t);
-#define SX_BLOCK(b, i, M)                                                                            \
+#define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k + u]);
+#define SX_SUM(t, b, f) if (n > t) sx_into(s##t##_##b.f, v, q##t);
+#define SX_BLOCK(b, f, i)                                                                            \
   if (nb > b) {                                                                                      \
-    sx_piece v = sx_load(w + b * wb + i * SX_WIDE);                                                  \
+    sx_piece v = sx_load(w + 16 * u + b * wb + i * SX_WIDE);                                         \
     SX_PIN(v);                                                                                       \
-    SX_OVER(M)                                                                                       \
+    SX_OVER_IN(SX_SUM, b, f)                                                                         \
   }
-#define SX_BLOCKS_OF(i) SX_BLOCK(0, i, SX_B0) SX_BLOCK(1, i, SX_B1) SX_BLOCK(2, i, SX_B2) SX_BLOCK(3, i, SX_B3)
-        for (; k != end; k += step, w += 16) {
-          if (nb == 1) {
-            sx_v16 v = sx_load16(w);
-            SX_EACH(SX_PIN_W)
-            SX_OVER(SX_ONE)
-            SX_OVER(SX_HOLD)
-          } else {
-            SX_OVER(SX_SPREAD)
-#define SX_F a
-            SX_BLOCKS_OF(0)
-#undef SX_F
-#if SX_PIECES > 1
-#define SX_F b
-            SX_BLOCKS_OF(1)
-#undef SX_F
-#endif
-#if SX_PIECES > 2
-#define SX_F c
-            SX_BLOCKS_OF(2)
-#undef SX_F
-#define SX_F d
-            SX_BLOCKS_OF(3)
-#undef SX_F
-#endif
-          }
-        }
-        w = next;
+#define SX_ALL(f, i) SX_BLOCK(0, f, i) SX_BLOCK(1, f, i) SX_BLOCK(2, f, i) SX_BLOCK(3, f, i)
+#define SX_TERM(number)                                                                              \
+  {                                                                                                  \
+    const int64_t u = number;                                                                        \
+    if (nb == 1) {                                                                                   \
+      sx_v16 v = sx_load16(w + 16 * u);                                                              \
+      SX_EACH(SX_PIN_W)                                                                              \
+      SX_OVER(SX_ONE)                                                                                \
+      SX_OVER(SX_HOLD)                                                                               \
+    } else {                                                                                         \
+      SX_OVER(SX_SPREAD)                                                                             \
+      SX_EACH(SX_ALL)                                                                                \
+    }                                                                                                \
+  }
+/* One tile: n rows x nb blocks, constants at every call, so that the conditions on them vanish; each sum
+   is a variable with a name, and has a register whether or not the compiler unrolls loops. What the next
+   run reads of x may be a plane away, which the hardware does not foresee; `soon` are weights that the
+   next pass reads. */
+SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *at, const float *w, int64_t wb,
+                     const sx_part *part, uintptr_t soon, int fresh, float *acc) {
+  const int64_t step = part->s, terms = part->n, runs = part->count;
+  int64_t j;
+#define SX_BEGIN(t)                                                                                  \
+  sx_v16 s##t##_0 = sx_zero16(), s##t##_1 = sx_zero16(), s##t##_2 = sx_zero16(), s##t##_3 = sx_zero16(); \
+  const float *const x##t = x + at[n > t ? t : 0];                                                   \
+  if (n > t && !fresh) {                                                                             \
+    s##t##_0 = sx_load16(acc + 16 * t);                                                              \
+    if (nb > 1) s##t##_1 = sx_load16(acc + 16 * (n + t));                                            \
+    if (nb > 2) s##t##_2 = sx_load16(acc + 16 * (2 * n + t));                                        \
+    if (nb > 3) s##t##_3 = sx_load16(acc + 16 * (3 * n + t));                                        \
+  }
+  SX_OVER(SX_BEGIN)
+  (void)soon;
+  for (j = 0; j < runs; j++) {
+    int64_t k = part->at[j];
+    const int64_t end = k + terms * step, then = part->at[j + 1];
+    const float *const next = w + 16 * part->rows;
+    (void)then;
+#define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
+    SX_OVER(SX_SOON)
+#if SX_FOURS
+    if (step == 1) {
+      const int64_t fours = k + (terms & ~(int64_t)3);
+      for (; k != fours; k += 4, w += 64) {
+        SX_LATER(soon);
+        soon += 64;
+        SX_TERM(0) SX_TERM(1) SX_TERM(2) SX_TERM(3)
       }
+    }
+#endif
+    for (; k != end; k += step, w += 16) SX_TERM(0)
+    w = next;
+  }
 #define SX_END(t)                                                                                    \
   if (n > t) {                                                                                       \
     sx_store16(acc + 16 * t, s##t##_0);                                                              \
@@ -233,97 +245,140 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
   SX_OVER(SX_END)
 }
 
-/* The tiles that are used, each a function of its own, compiled once. */
+/* The tiles that are used, each a function of its own, compiled once; full tiles are called directly. */
 #if SX_ROWS == 14
-#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(4, 4) M(7, 1) M(7, 4) M(14, 1) M(14, 2)
+#define SX_TILES(M)                                                                                  \
+  M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)    \
+  M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
+#define SX_FULL sx_tile_14_2
 #elif SX_ROWS == 6
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
+#define SX_FULL sx_tile_6_1
 #else
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
+#define SX_FULL sx_tile_4_1
 #endif
-#define SX_ARGUMENTS const float *x, const int64_t *at, const float *w, int64_t wb, const sx_run *run, int64_t from, int64_t to, int fresh, float *acc
-#define SX_INSTANCE(n, nb) SX_OWN void sx_tile_##n##_##nb(SX_ARGUMENTS) { sx_tile(n, nb, x, at, w, wb, run, from, to, fresh, acc); }
+#define SX_PARAMETERS const float *x, const int64_t *at, const float *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, float *acc
+#define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc
+#define SX_INSTANCE(n, nb) SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS) { sx_tile(n, nb, SX_ARGUMENTS); }
 SX_TILES(SX_INSTANCE)
-static void sx_any_tile(int n, int nb, SX_ARGUMENTS) {
-#define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(x, at, w, wb, run, from, to, fresh, acc); break;
+SX_OWN void sx_any_tile(int n, int nb, SX_PARAMETERS) {
+#define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-/* Rows of the next tile where `left` remain, and the most blocks that such a tile takes. */
-static int sx_rows(int64_t left) {
-#if SX_ROWS == 6
-  if (left >= 12 || left == 6) return 6;
-  return left > 6 ? (int)((left + 1) / 2) : (int)left;
-#elif SX_ROWS == 14
-  return left >= 14 ? 14 : left >= 7 ? 7 : left >= 4 ? 4 : (int)left;
-#else
-  return left >= 4 ? 4 : (int)left;
-#endif
-}
-static int sx_most(int n) {
+/* Rows of the next tile where `left` remain: tiles are as even as may be, so that none is small. */
+static int sx_rows(int64_t left, int nb) {
 #if SX_ROWS == 14
-  return n == 14 ? 2 : n == 7 || n == 4 || n == 1 ? 4 : 2;
+  if (nb == 1) return left >= 14 ? 14 : left >= 7 ? 7 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+#endif
+  (void)nb;
+  if (left >= SX_ROWS * SX_ROWS) return SX_ROWS;
+  const int64_t tiles = (left + SX_ROWS - 1) / SX_ROWS;
+  return (int)((left + tiles - 1) / tiles);
+}
+/* How many blocks the tiles of so many rows take. */
+static int sx_width(int64_t rows) {
+#if SX_ROWS == 14
+  return rows < 4 ? 4 : 2;
 #else
-  return n >= 4 ? 1 : n >= 2 ? 2 : 4;
+  return rows < 2 ? 4 : rows < 4 ? 2 : 1;
 #endif
 }
 
 #ifndef SX_CHUNK
-#define SX_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
+#define SX_CHUNK 252 /* the most rows whose part of x stays in the second cache while all blocks of w pass */
+#endif
+#ifndef SX_NEAR
+#define SX_NEAR 262144 /* bytes of x that stay there */
 #endif
 #ifndef SX_PASS
-#define SX_PASS 256 /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
+#define SX_PASS 512 /* terms of a block of w that stay near while the rows of a chunk pass */
 #endif
+typedef struct {
+  const sx_product *g;
+  const int64_t *at; /* of each row in x */
+  float *acc;
+  int64_t first, count; /* rows */
+} sx_chunk;
+
+/* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
+   weights of the next pass. */
+static void sx_pass(const sx_chunk *c, int64_t b, int nb, const float *w, const sx_part *part, int fresh, int last) {
+  const sx_product *const g = c->g;
+  const int64_t quarter = part->rows * part->count / 4 * 64;
+  uintptr_t soon = (uintptr_t)(w + 16 * part->rows * part->count);
+  int64_t t, q;
+  for (t = 0, q = 0; t < c->count; q++) {
+    const int n = sx_rows(c->count - t, nb);
+    float *const acc = c->acc + 16 * nb * t;
+    if (n == SX_ROWS && nb == SX_BLOCKS) SX_FULL(g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
+    else sx_any_tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
+    if (q < 3) soon += (uintptr_t)quarter;
+    if (last) {
+      int i;
+      for (i = 0; i < nb; i++) g->finish(g->self, acc + 16 * n * i, c->first + t, n, b + i);
+    }
+    t += n;
+  }
+}
+/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. */
+static void sx_blocks(const sx_chunk *c, int64_t b, int nb) {
+  const sx_product *const g = c->g;
+  int64_t table[SX_PASS + 1], r, p;
+  const float *w = g->w + b * g->wb;
+  int fresh = 1;
+  for (r = 0; r < g->count; r++) {
+    const sx_run *const run = g->runs + r;
+    const int64_t runs = run->d0 * run->d1 * run->d2, most = run->rows < SX_PASS ? SX_PASS / (run->rows ? run->rows : 1) : 1;
+    int64_t i0 = 0, i1 = 0, i2 = 0;
+    for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
+      const int64_t count = runs - p < most ? runs - p : most;
+      const sx_part part = {table, count, run->n, run->s, run->rows};
+      int64_t j;
+      for (j = 0; j < count; j++) {
+        table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
+        if (++i2 == run->d2) {
+          i2 = 0;
+          if (++i1 == run->d1) i1 = 0, i0++;
+        }
+      }
+      table[count] = count ? table[count - 1] : 0;
+      p += count ? count : 1;
+      sx_pass(c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
+      w += 16 * run->rows * count;
+      fresh = 0;
+    }
+  }
+}
+/* Rows of a chunk: its part of x stays near. Inner loops of the runs read what their neighbours read. */
+static int64_t sx_chunk_of(const sx_product *g, int64_t rows) {
+  int64_t terms = 1, most, chunks, r;
+  for (r = 0; r < g->count; r++) terms += g->runs[r].n * g->runs[r].d0;
+  most = SX_NEAR / 4 / terms;
+  most = most < 48 ? 48 : most > SX_CHUNK ? SX_CHUNK : most;
+  chunks = (rows + most - 1) / most;
+  most = ((rows + chunks - 1) / chunks + SX_ROWS - 1) / SX_ROWS * SX_ROWS;
+  return most < SX_CHUNK ? most : SX_CHUNK;
+}
 static void sx_contract(const sx_product *g) {
-  int64_t at[SX_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t, r;
-  float acc[16 * SX_BLOCKS * SX_CHUNK];
-  const int64_t rows = g->m0 * g->m1 * g->m2;
-  for (first = 0; first < rows;) {
-    const int64_t count = rows - first < SX_CHUNK ? rows - first : SX_CHUNK;
-    int64_t full = 0;
-    for (t = 0; t < count; t++) {
+  int64_t at[SX_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t;
+  float room[16 * SX_BLOCKS * SX_CHUNK + 16];
+  float *const acc = (float *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
+  const int64_t rows = g->m0 * g->m1 * g->m2, chunk = rows > 0 ? sx_chunk_of(g, rows) : 1;
+  for (first = 0; first < rows; first += chunk) {
+    const sx_chunk c = {g, at, acc, first, rows - first < chunk ? rows - first : chunk};
+    const int most = sx_width(c.count);
+    for (t = 0; t < c.count; t++) {
       at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
       if (++i2 == g->m2) {
         i2 = 0;
         if (++i1 == g->m1) i1 = 0, i0++;
       }
     }
-    while (sx_rows(count - full) == SX_ROWS) full += SX_ROWS;
-    for (b = 0; full && b < g->blocks;) {
-      const int nb = b + SX_BLOCKS <= g->blocks ? SX_BLOCKS : 1;
-      const float *w = g->w + b * g->wb;
-      for (r = 0; r < g->count; r++) {
-        const sx_run *const run = g->runs + r;
-        const int64_t step = run->rows * run->d1 * run->d2, most = step < SX_PASS ? SX_PASS / (step ? step : 1) : 1;
-        int64_t from = 0;
-        do {
-          const int64_t to = from + most < run->d0 ? from + most : run->d0;
-          const int fresh = r == 0 && from == 0;
-          for (t = 0; t < full; t += SX_ROWS)
-            sx_any_tile(SX_ROWS, nb, g->x, at + t, w, g->wb, run, from, to, fresh, acc + 16 * nb * t);
-          w += 16 * step * (to - from);
-          from = to;
-        } while (from < run->d0);
-      }
-      if (full && nb == 1) g->finish(g->self, acc, first, full, b);
-      for (t = 0; nb > 1 && t < full; t += SX_ROWS)
-        for (r = 0; r < nb; r++) g->finish(g->self, acc + 16 * (nb * t + r * SX_ROWS), first + t, SX_ROWS, b + r);
+    for (b = 0; b < g->blocks;) {
+      const int nb = b + most <= g->blocks ? most : 1;
+      sx_blocks(&c, b, nb);
       b += nb;
     }
-    for (t = full; t < count;) {
-      const int n = sx_rows(count - t), most = sx_most(n);
-      for (b = 0; b < g->blocks;) {
-        const int nb = b + most <= g->blocks ? most : 1;
-        const float *w = g->w + b * g->wb;
-        for (r = 0; r < g->count; r++) {
-          const sx_run *const run = g->runs + r;
-          sx_any_tile(n, nb, g->x, at + t, w, g->wb, run, 0, run->d0, r == 0, acc);
-          w += 16 * run->rows * run->d0 * run->d1 * run->d2;
-        }
-        for (r = 0; r < nb; r++) g->finish(g->self, acc + 16 * n * r, first + t, n, b + r);
-        b += nb;
-      }
-      t += n;
-    }
-    first += count;
   }
 }

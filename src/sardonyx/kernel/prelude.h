@@ -38,8 +38,13 @@ SX_FN int64_t sx_bits_f64(double x) { sx_word64 w; w.f = x; return w.i; }
 SX_FN double sx_float_i64(int64_t x) { sx_word64 w; w.i = x; return w.f; }
 SX_FN double sx_nan_f64(void) { return sx_float_i64(INT64_C(0x7ff8000000000000)); }
 
+/* mask ? a : b, where mask is 0 or -1: a selection that gcc does not make a branch of, nor of its like. */
+SX_FN float sx_either_f32(int32_t mask, float a, float b) {
+  return sx_float_i32((sx_bits_f32(a) & mask) | (sx_bits_f32(b) & ~mask));
+}
+
 /* NaN is stored as the one canonical quiet NaN of its type. */
-SX_FN float sx_canon_f32(float x) { return x != x ? sx_nan_f32() : x; }
+SX_FN float sx_canon_f32(float x) { return sx_either_f32(-(x != x), sx_nan_f32(), x); }
 
 SX_FN double sx_canon_f64(double x) { return x != x ? sx_nan_f64() : x; }
 
@@ -93,9 +98,9 @@ SX_FN double sx_max_f64(double a, double b) {
 }
 
 /* The same with a constant, which is not the zero that loses: NaN passes. */
-SX_FN float sx_atleast_f32(float x, float least) { return !(x <= least) ? x : least; }
+SX_FN float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= least), least, x); }
 
-SX_FN float sx_atmost_f32(float x, float most) { return !(x >= most) ? x : most; }
+SX_FN float sx_atmost_f32(float x, float most) { return sx_either_f32(-(x >= most), most, x); }
 
 SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
 

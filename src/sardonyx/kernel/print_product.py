@@ -11,8 +11,20 @@ from dataclasses import dataclass
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, is_even, merged
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    Local,
+    children,
+    walk,
+)
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.write import Writer, evaluate, stored
 
 MOST_ROWS = 3  # axes of rows that sx_contract walks
@@ -214,8 +226,10 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     whole = isinstance(c.lanes.extent, int) and c.lanes.extent % LANES == 0
     names.given[c.fold] = "acc[16 * t + l]"
     names.given[c.lanes] = names.fresh("c")
-    lines = _split_index(names, "block", [*(w.axes[0] for w in c.n), _blocks(c)])
-    lines += _split_index(names, "row", [w.axes[0] for w in c.m])
+    lines = _split_index(names, "block", [*((w.axes[0],) for w in c.n), _blocks(c)])
+    names.given.update({w.axes[0]: "0" for w in c.m if w.extent == 1})
+    rows = _joined_rows(c)
+    lines += _split_index(names, "row", rows)
     element, (value,) = evaluate(names, [s.expr])
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
     lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
@@ -234,19 +248,60 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
         *lines,
         "for (int64_t t = 0; t < count; t++) {",
         *inner,
-        *_next_row(names, [w.axes[0] for w in c.m]),
+        *_next_row(names, rows),
         "}",
     ]
 
 
-def _split_index(names: Writer, flat: str, parts: Sequence[Axis | Dim]) -> list[str]:
-    """Declares the indices that a flat one stands for; a Dim stands for the block's number b."""
+def _joined_rows(c: Contraction) -> list[tuple[Axis, ...]]:
+    """The axes of the rows, neighbours together where what finishes the sums steps through them as
+    through one; without those of extent 1."""
+    large = [w.axes[0] for w in c.m if w.extent != 1]
+    sums: dict[Fold, Expr] = {c.fold: Local("sum", c.fold.dtype)}
+    e = rewrite(c.compute.expr, sums)
+    joined: list[tuple[Axis, ...]] = []
+    for axis in large:
+        if joined and _is_one(joined[-1][-1], axis, e, c.compute):
+            joined[-1] = (*joined[-1], axis)
+        else:
+            joined.append((axis,))
+    return joined
+
+
+def _is_one(a: Axis, b: Axis, e: Expr, s: Compute) -> bool:
+    """Whether a and b are neighbours in all that is read and written, b whole."""
+    if not _adjoin(a, b, s.axes, s.buffer.shape):
+        return False
+    for x in walk(e):
+        if a not in children(x) and b not in children(x):
+            continue
+        if not isinstance(x, Load) or x.mode != "proven":
+            return False
+        if not _adjoin(a, b, x.index, x.buffer.shape):
+            return False
+    return e is not a and e is not b
+
+
+def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], shape: Sequence[Dim]) -> bool:
+    places = [i for i, e in enumerate(index) if e is a or e is b]
+    return (
+        len(places) == 2
+        and index[places[0]] is a
+        and places[1] == places[0] + 1
+        and shape[places[1]] == b.extent
+    )
+
+
+def _split_index(names: Writer, flat: str, parts: Sequence[tuple[Axis, ...] | Dim]) -> list[str]:
+    """Declares the indices that a flat one stands for; a Dim stands for the block's number b. Of
+    axes that are one, the last has the index of all."""
     lines = []
     for i, part in reversed(list(enumerate(parts))):
-        extent = part.extent if isinstance(part, Axis) else part
-        name = names.fresh("i") if isinstance(part, Axis) else "b"
-        if isinstance(part, Axis):
-            names.given[part] = name
+        extent = product(tuple(a.extent for a in part)) if isinstance(part, tuple) else part
+        name = names.fresh("i") if isinstance(part, tuple) else "b"
+        if isinstance(part, tuple):
+            names.given.update(dict.fromkeys(part, "0"))
+            names.given[part[-1]] = name
         whole = flat if i == 0 else f"{flat} % {names.size(extent)}"
         kind = "const int64_t" if flat == "block" else "int64_t"
         lines.append(f"{kind} {name} = {whole};")
@@ -255,16 +310,17 @@ def _split_index(names: Writer, flat: str, parts: Sequence[Axis | Dim]) -> list[
     return lines
 
 
-def _next_row(names: Writer, axes: Sequence[Axis]) -> list[str]:
+def _next_row(names: Writer, rows: Sequence[tuple[Axis, ...]]) -> list[str]:
     """Steps the indices of the rows on by one."""
     lines: list[str] = []
-    for i, axis in enumerate(axes):
-        name = names.given[axis]
+    for i, part in enumerate(rows):
+        name = names.given[part[-1]]
         if i == 0:
             lines = [f"{name}++;"]
         else:
             carry = [f"{name} = 0;", *lines]
-            lines = [f"if (++{name} == {names.size(axis.extent)}) {{", *carry, "}"]
+            extent = product(tuple(a.extent for a in part))
+            lines = [f"if (++{name} == {names.size(extent)}) {{", *carry, "}"]
     return lines
 
 
@@ -287,20 +343,19 @@ def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
 
 
 def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) -> list[str]:
-    """The definition of the finishing function and of what it is given."""
-    unpack = [
-        f"{kind}{'restrict ' if kind.endswith('*') else ''}const {name} = self->{name};"
-        if kind.endswith("*")
-        else f"const {kind}{name} = self->{name};"
-        for kind, name in held
-    ]
+    """The definitions of the finishing function, of what it is given, and of its body, which is a
+    function because only parameters are known not to overlap."""
     fields = " ".join(f"{kind}{name};" for kind, name in held)
+    given = [f"{kind}{'restrict ' if kind.endswith('*') else ''}{name}, " for kind, name in held]
     return [
         f"typedef struct {{ {fields} }} @_self{number};",
+        f"SX_FN void @_body{number}({''.join(given)}const {sums} *restrict acc,",
+        "    int64_t row, int64_t count, int64_t block) {",
+        *body,
+        "}",
         f"static void @_finish{number}(const void *given, const {sums} *restrict acc, int64_t row,",
         "    int64_t count, int64_t block) {",
         f"const @_self{number} *const self = given;",
-        *unpack,
-        *body,
+        f"@_body{number}({''.join(f'self->{name}, ' for _, name in held)}acc, row, count, block);",
         "}",
     ]
