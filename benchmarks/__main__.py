@@ -1,7 +1,8 @@
 """Times every engine on every model, interleaved in one process on one core, and says so in JSON
 and Markdown.
 
-    python -m benchmarks [--seconds 20] [--core 0] [--output DIR] [--runs-only] [NAME ...]
+    python -m benchmarks [--seconds 20] [--core 0] [--threads 1] [--output DIR] [--runs-only]
+                         [NAME ...]
 """
 
 from __future__ import annotations
@@ -34,24 +35,26 @@ def main() -> None:
         "names", nargs="*", metavar="NAME", help=f"all, or of {', '.join(models())}"
     )
     parser.add_argument("--core", type=int, default=0, help="-1: whichever is free")
+    parser.add_argument("--threads", type=int, default=1, help="of each engine (default 1)")
     parser.add_argument("--runs-only", action="store_true", help="without loading and memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
-    if given.core >= 0:
+    if given.core >= 0 and given.threads == 1:
         os.sched_setaffinity(0, {given.core})
     unknown = [n for n in given.names if n not in models()]
     if unknown:
         parser.error(f"there is no model {unknown[0]}; there are {', '.join(models())}")
     result: dict[str, Any] = {"machine": machine(), "peak": measured_peak()}
     result |= {"reading": measured_reading(), "models": {}}
+    result["threads"] = given.threads
     for name in given.names or models():
         print(name, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as cache:  # empty: what is compiled is timed
             if not given.runs_only:
                 os.environ["SARDONYX_CACHE"] = cache
             path = written(name, given.output)
-            result["models"][name] = measured(path, given.seconds, given.runs_only)
+            result["models"][name] = measured(path, given.seconds, given.runs_only, given.threads)
         (given.output / "result.json").write_text(json.dumps(result, indent=1))
     text = markdown(result)
     (given.output / "result.md").write_text(text)
@@ -91,11 +94,13 @@ def macs(path: Path) -> int:
     return sum(of_kernel(x.kernel) for x in lower(bind(graph, types, feeds)).launches)
 
 
-def measured(path: Path, seconds: float, runs_only: bool = False) -> dict[str, Any]:
-    """Loading in a process of its own; the seconds of the CPU for each run, the runtimes in turn,
-    one thread each; whether the outputs agree with ours; lacking: why another runtime cannot run
-    the model."""
-    feeds, subject = inputs(path), Subject(str(path))
+def measured(
+    path: Path, seconds: float, runs_only: bool = False, threads: int = 1
+) -> dict[str, Any]:
+    """Loading in a process of its own; the seconds for each run (of the CPU for one thread, by the
+    clock on the wall for more), the runtimes in turn, so many threads each; whether the outputs
+    agree with ours; lacking: why another runtime cannot run the model."""
+    feeds, subject = inputs(path), Subject(str(path), threads=threads)
     load, runs, outputs, lacking = {}, {}, {}, {}
     for name, make in PEERS.items():
         try:
@@ -109,10 +114,11 @@ def measured(path: Path, seconds: float, runs_only: bool = False) -> dict[str, A
                 raise
             lacking[name] = " ".join(str(error).split())[:200]
     ours = outputs["sardonyx"]
+    clock = time.process_time if threads == 1 else time.perf_counter
     return {
         "macs": macs(path),
         "load": load,
-        "times": interleaved(runs, feeds, LEAST, seconds, time.process_time),
+        "times": interleaved(runs, feeds, LEAST, seconds, clock),
         "close": {n: close(outputs[n], ours) for n in runs},
         "difference": {n: difference(outputs[n], ours) for n in runs},
         "lacking": lacking,

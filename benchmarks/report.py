@@ -10,13 +10,15 @@ RUNTIMES = ("sardonyx", "onnxruntime", "openvino")
 
 def markdown(result: dict[str, Any]) -> str:
     """Tables of times, and of what loading takes."""
-    where, peak = result["machine"], result["peak"]
+    where, threads = result["machine"], result.get("threads", 1)
+    peak = result["peak"] * threads
+    each, clock = ("one thread", " of the CPU") if threads == 1 else (f"{threads} threads", "")
     lines = [
-        f"{where['date']}, {where['cpu']}, one core of it, {peak:.0f} GFLOP/s of float32 at its",
+        f"{where['date']}, {where['cpu']}, {result['peak']:.0f} GFLOP/s of float32 a core at its",
         f"measured peak, {result['reading']:.0f} GB/s read from memory; at the start",
         f"{where['load']}. Python {where['python']}, onnxruntime {where['onnxruntime']},",
-        f"OpenVINO {where['openvino']}; one thread, float32,",
-        "runs of the engines in turn. ms of the CPU: least (median).",
+        f"OpenVINO {where['openvino']}; {each}, float32,",
+        f"runs of the engines in turn. ms{clock}: least (median).",
         "",
         "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",
         "|---|---|---|---|---|---|---|",

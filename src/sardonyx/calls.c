@@ -17,6 +17,9 @@ typedef struct {
   const void *const *inputs;
   void *const *outputs;
   int32_t operation;
+  void (*parallel_for)(void *, void (*)(const void *, int64_t, int64_t, int64_t), const void *, int64_t);
+  void *pool;
+  unsigned char *scratch;
 } sx_context;
 
 typedef struct {
@@ -32,7 +35,9 @@ typedef struct {
   int (*run)(sx_context *);
   const unsigned char *weights;
   const int64_t *dims, *offsets;
-  npy_intp size;             /* N */
+  npy_intp size, scratch;    /* N; where in M the scratch of further threads begins */
+  uintptr_t parallel_for;    /* with what it is given; 0: one thread */
+  void *pool;
   PyObject *idle, *allocate; /* a list of memories, what makes one more */
   PyObject *held;            /* what lives as long as the call: library, weights, tables */
   Py_ssize_t inputs, outputs;
@@ -105,6 +110,9 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
   context.memory = PyArray_DATA((PyArrayObject *)memory);
   context.weights = c->weights, context.dims = c->dims, context.offsets = c->offsets;
   context.inputs = in, context.outputs = out;
+  context.parallel_for = (void (*)(void *, void (*)(const void *, int64_t, int64_t, int64_t), const void *,
+                                   int64_t))c->parallel_for;
+  context.pool = c->pool, context.scratch = context.memory + c->scratch;
   for (i = 0; i < c->inputs; i++) Py_INCREF(given[i]);
   Py_INCREF(self);
   Py_BEGIN_ALLOW_THREADS
@@ -163,16 +171,16 @@ static int read_tensor(sx_tensor *t, PyObject *from) {
   return 1;
 }
 
-/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs): four addresses, N, and the
-   tensors as (name, dtype, shape) */
+/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs, parallel_for, pool, scratch):
+   four addresses, N, the tensors as (name, dtype, shape), two addresses and an offset for threads */
 static PyObject *make(PyObject *module, PyObject *args) {
-  unsigned long long run, weights, dims, offsets;
-  Py_ssize_t size, i, n, m;
+  unsigned long long run, weights, dims, offsets, parallel_for, pool;
+  Py_ssize_t size, scratch, i, n, m;
   PyObject *idle, *allocate, *held, *inputs, *outputs;
   sx_call *c;
   (void)module;
-  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
-                        &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs))
+  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!KKn", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
+                        &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &parallel_for, &pool, &scratch))
     return NULL;
   n = PyTuple_GET_SIZE(inputs), m = PyTuple_GET_SIZE(outputs);
   if (n > MOST || m > MOST) Py_RETURN_NONE;
@@ -182,7 +190,8 @@ static PyObject *make(PyObject *module, PyObject *args) {
   c->run = (int (*)(sx_context *))(uintptr_t)run;
   c->weights = (const unsigned char *)(uintptr_t)weights;
   c->dims = (const int64_t *)(uintptr_t)dims, c->offsets = (const int64_t *)(uintptr_t)offsets;
-  c->size = size, c->inputs = n, c->outputs = m;
+  c->parallel_for = (uintptr_t)parallel_for, c->pool = (void *)(uintptr_t)pool;
+  c->size = size, c->scratch = scratch, c->inputs = n, c->outputs = m;
   Py_INCREF(idle), Py_INCREF(allocate), Py_INCREF(held);
   c->idle = idle, c->allocate = allocate, c->held = held;
   c->tensors = PyMem_Calloc((size_t)(n + m) + 1, sizeof(sx_tensor));

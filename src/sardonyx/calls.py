@@ -28,6 +28,7 @@ from sardonyx import build
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError
 from sardonyx.memory import aligned
+from sardonyx.threads import ALONE, Pool
 from sardonyx.types import Array
 
 Call: TypeAlias = Callable[[Mapping[str, Array]], list[Array] | None]
@@ -46,13 +47,17 @@ class Context(ctypes.Structure):
         ("inputs", ctypes.c_void_p),
         ("outputs", ctypes.c_void_p),
         ("operation", ctypes.c_int32),
+        ("parallel_for", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
+        ("scratch", ctypes.c_void_p),
     ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What a call needs: the entry point, the tables, N, the memories that are idle, and the name,
-    element type and shape of each input and output."""
+    """What a call needs: the entry point, the tables, N, the memories that are idle, the name,
+    element type and shape of each input and output, the threads, and where in M their scratch
+    begins."""
 
     run: Callable[[int], int]
     weights: Array
@@ -62,6 +67,8 @@ class Prepared:
     idle: list[Array]
     inputs: tuple[Typed, ...]
     outputs: tuple[Typed, ...]
+    pool: Pool = ALONE
+    scratch: int = 0
 
 
 def prepared(p: Prepared) -> Call | None:
@@ -76,10 +83,11 @@ def prepared(p: Prepared) -> Call | None:
 def _by_glue(glue: ModuleType, p: Prepared) -> Call | None:
     address = ctypes.cast(p.run, ctypes.c_void_p).value  # type: ignore[arg-type]
     tables = (p.weights.ctypes.data, p.dims.ctypes.data, p.offsets.ctypes.data)
-    allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets)
+    allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets, p.pool)
     made: Call | None = glue.make(
-        address, *tables, p.size, p.idle, allocate, held, p.inputs, p.outputs
-    )
+        address, *tables, p.size, p.idle, allocate, held, p.inputs, p.outputs,
+        p.pool.parallel_for, p.pool.argument, p.scratch,
+    )  # fmt: skip
     return made
 
 
@@ -101,6 +109,7 @@ def _by_ctypes(p: Prepared) -> Call:
             frame.written[i] = _address(y)
         memory = _memory(p)
         frame.context.memory = _address(memory)
+        frame.context.scratch = frame.context.memory + p.scratch
         error = p.run(frame.address)
         p.idle.append(memory)
         idle.append(frame)
@@ -122,7 +131,8 @@ class _Frame:
 def _frame(p: Prepared, tables: tuple[int, int, int]) -> _Frame:
     read = (ctypes.c_void_p * max(1, len(p.inputs)))()
     written = (ctypes.c_void_p * max(1, len(p.outputs)))()
-    context = Context(0, *tables, ctypes.addressof(read), ctypes.addressof(written))
+    arrays = ctypes.addressof(read), ctypes.addressof(written)
+    context = Context(0, *tables, *arrays, 0, p.pool.parallel_for, p.pool.argument)
     return _Frame(context, read, written, ctypes.addressof(context))
 
 

@@ -92,8 +92,11 @@ class StagedEngine:
         return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
 
 
-def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = None) -> Engine:
-    """The engine of that kind for a graph; `progress` hears of long work.
+def make_engine(
+    graph: Graph, kind: Kind = "auto", progress: Progress | None = None, threads: int = 0
+) -> Engine:
+    """The engine of that kind for a graph; `progress` hears of long work. threads: of the native
+    engine; 0: all that the process may use.
 
     Raises BuildError where "native" is asked for and there is no C compiler, UnsupportedModel
     where an operator has no definition.
@@ -104,8 +107,8 @@ def make_engine(graph: Graph, kind: Kind = "auto", progress: Progress | None = N
     from sardonyx.native import NativeEngine
 
     if is_staged(graph) and not _is_program(graph):
-        return StagedEngine(graph, partial(NativeEngine, progress=progress))
-    return NativeEngine(graph, progress=progress)
+        return StagedEngine(graph, partial(NativeEngine, progress=progress, threads=threads))
+    return NativeEngine(graph, progress=progress, threads=threads)
 
 
 def _is_program(graph: Graph) -> bool:

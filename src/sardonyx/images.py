@@ -46,7 +46,9 @@ from sardonyx.memory import MEMORY_LIMIT
 from sardonyx.native import NativeEngine, entry, offsets_of
 from sardonyx.ops.registry import users
 from sardonyx.passes.timeline import Outline, outline_of
+from sardonyx.passes.workers import most
 from sardonyx.plan import Plan, plan
+from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
 Full: TypeAlias = Callable[[], Engine]
@@ -61,7 +63,8 @@ CALLS = 16  # kept for concrete dims
 class Image:
     """What is kept. opened: the graph's inputs and outputs, without operations. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
-    one. weights: their file; "" where there are none."""
+    one. weights: their file; "" where there are none. worker: the scratch of each thread but the
+    first."""
 
     opened: Opened
     library: str
@@ -73,6 +76,7 @@ class Image:
     outline: Outline | None
     slots: tuple[Slot, ...]
     symbols: tuple[str, ...]
+    worker: dims.Dim
 
 
 class ImageEngine:
@@ -80,7 +84,7 @@ class ImageEngine:
 
     name = "native"
 
-    def __init__(self, image: Image, full: Full) -> None:
+    def __init__(self, image: Image, full: Full, threads: int = 0) -> None:
         folder = build.cache_folder()
         self.graph, self._image = image.opened.graph, image
         self._run = entry(build.load(folder / image.library))
@@ -89,6 +93,7 @@ class ImageEngine:
             weights = np.memmap(folder / image.weights, np.uint8, "r")
         self._weights: Array = weights
         self._make_full = full
+        self._pool = pool_of(threads)
         self._full: Engine | None = None
         self._idle: list[Array] = []
         self._calls: dict[tuple[int, ...], tuple[calls.Call | None, Plan]] = {}
@@ -154,9 +159,11 @@ class ImageEngine:
                 offsets = offsets_of(image.slots, made)
             inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in image.inputs)
             outputs = tuple(_typed(n, self.graph.types[n], sizes) for n in image.outputs)
+            size = made.size + (self._pool.threads - 1) * dims.evaluate(image.worker, sizes)
             prepared = calls.Prepared(
-                self._run, self._weights, table, offsets, made.size, self._idle, inputs, outputs
-            )
+                self._run, self._weights, table, offsets, size, self._idle, inputs, outputs,
+                self._pool, made.size,
+            )  # fmt: skip
             self._calls[key] = calls.prepared(prepared), made
         return self._calls[key]
 
@@ -172,8 +179,8 @@ def _typed(name: str, tensor: TensorType, sizes: Mapping[str, int]) -> calls.Typ
     return name, np.dtype(tensor.dtype.numpy), shape
 
 
-def find(key: str | None, full: Full) -> tuple[Opened, ImageEngine] | None:
-    """What was kept under the key, if all of it is still there."""
+def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEngine] | None:
+    """What was kept under the key, if all of it is still there; threads: as of NativeEngine."""
     if key is None:
         return None
     try:
@@ -183,7 +190,7 @@ def find(key: str | None, full: Full) -> tuple[Opened, ImageEngine] | None:
             return None
         if image.glue and build.touched(build.cache_folder() / image.glue):
             calls.take_glue(build.cache_folder() / image.glue)
-        return image.opened, ImageEngine(image, full)
+        return image.opened, ImageEngine(image, full, threads)
     except _BROKEN:
         return None
 
@@ -233,6 +240,7 @@ def _image(opened: Opened, engine: Engine) -> Image | None:
         outline_of(program) if made.plan is None else None,
         source.slots,
         source.symbols,
+        most(made.needed),
     )
 
 

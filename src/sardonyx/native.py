@@ -13,13 +13,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, prepared
-from sardonyx.dims import evaluate
+from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.emit.source import Slot
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
@@ -34,7 +35,9 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
+from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType
 
 SPECIALISED = 16  # compilations kept for concrete feeds
@@ -48,8 +51,9 @@ TRAPS = {
 
 @dataclass(slots=True, eq=False)
 class _Compiled:
-    """A program in machine code, with its weights. plans: dims -> (plan, offsets table); calls:
-    dims -> the short way to call it."""
+    """A program in machine code, with its weights. needed: the scratch that each thread but the
+    first needs, of each launch. plans: dims -> (plan, offsets table); calls: dims -> the short way
+    to call it."""
 
     program: Program
     source: Source
@@ -57,6 +61,7 @@ class _Compiled:
     library: Path
     run: Callable[[int], int]
     weights: Array
+    needed: tuple[Dim, ...]
     plans: OrderedDict[tuple[int, ...], tuple[Plan, Array]] = field(default_factory=OrderedDict)
     calls: dict[tuple[int, ...], Call | None] = field(default_factory=dict)
 
@@ -66,6 +71,8 @@ class NativeEngine:
 
     fused=False is numerics="unfused"; schedule=False prints plain loops without any pass (the
     oracle of the schedules). progress hears of each file compiled: (done, of how many, what).
+    threads: how many work at one run, the caller included; 0: all that the process may use. No
+    result depends on it.
     """
 
     name = "native"
@@ -78,10 +85,12 @@ class NativeEngine:
         schedule: bool = True,
         progress: build.Progress | None = None,
         limit: int = MEMORY_LIMIT,
+        threads: int = 0,
     ) -> None:
         self.graph = graph
         self._fused, self._schedule = fused, schedule
         self._progress, self._limit = progress, limit
+        self._pool = pool_of(threads)
         self._symbolic: dict[bool, _Compiled | None] = {}
         self._special: OrderedDict[tuple[object, ...], _Compiled] = OrderedDict()
         self._deciding = value_inputs(graph)
@@ -172,7 +181,8 @@ class NativeEngine:
         else:
             program = fold_constants(program, self._fused)
         made = None if graph.symbols else plan(timeline_of(program))
-        printer = print_scheduled if self._schedule else print_c
+        printer = partial(print_scheduled, threads=True) if self._schedule else print_c
+        needed = worker_bytes(program)
         units = os.cpu_count() or 1 if len(program.launches) > 8 else 1
         source = emit(
             program,
@@ -181,10 +191,11 @@ class NativeEngine:
             printer=printer,
             units=units,
             unfused=not self._fused,
+            worker=most(needed),
         )
         path = build.library(source.files(), progress=self._progress)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
-        return _Compiled(program, source, made, path, run, weights)
+        return _Compiled(program, source, made, path, run, weights, needed)
 
     def _planned(self, compiled: _Compiled, dims: Mapping[str, int]) -> tuple[Plan, Array]:
         if compiled.plan is not None:
@@ -210,7 +221,7 @@ class NativeEngine:
         inputs = [fed.get(n, self.graph.initializers.get(n)) for n in program.inputs]
         outputs = [_empty(program.tensors[n], dims) for n in program.outputs]
         table = _table(source, dims)
-        memory = self._memory(made.size)
+        memory = self._memory(self._size(compiled, made, dims))
         given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
         context = Context(
             memory.ctypes.data,
@@ -219,6 +230,10 @@ class NativeEngine:
             offsets.ctypes.data,
             ctypes.addressof(given),
             ctypes.addressof(written),
+            0,
+            self._pool.parallel_for,
+            self._pool.argument,
+            memory.ctypes.data + made.size,
         )
         error = compiled.run(ctypes.addressof(context))
         self._idle.append(memory)
@@ -246,14 +261,20 @@ class NativeEngine:
                 compiled.weights,
                 table,
                 offsets,
-                made.size,
+                self._size(compiled, made, dims),
                 self._idle,
                 inputs,
                 outputs,
+                self._pool,
+                made.size,
             )
             whole = len(inputs) == len(program.inputs)
             compiled.calls[key] = prepared(call) if whole else None
         return compiled.calls.get(key)
+
+    def _size(self, compiled: _Compiled, made: Plan, dims: Mapping[str, int]) -> int:
+        """N: M for one thread, then the scratch of the others."""
+        return made.size + (self._pool.threads - 1) * evaluate(most(compiled.needed), dims)
 
     def _memory(self, size: int) -> Array:
         """M for one run: one that is idle, or a new one."""

@@ -18,6 +18,7 @@ from sardonyx.cli.common import (
     model_arguments,
     reading,
     table,
+    thread_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -41,11 +42,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     model_arguments(parser)
     feed_arguments(parser)
+    thread_arguments(parser, 1)
     parser.add_argument("--runs", type=int, default=30, help="of each runtime (default 30)")
     parser.add_argument(
         "--compare",
         action="store_true",
-        help="also onnxruntime and OpenVINO where they are installed: in turn, one thread each",
+        help="also onnxruntime and OpenVINO where they are installed: in turn, equal threads",
     )
     parser.add_argument(
         "--cold", action="store_true", help="also load with an empty cache, so that C is compiled"
@@ -74,14 +76,16 @@ def execute(args: argparse.Namespace) -> int:
     """Prints the times, and the memory that a process took."""
     if args.runs < 1:
         raise FeedError(f"--runs {args.runs}: expected at least 1")
-    subject = Subject(args.model, dims_of(args.dim), args.qdq, args.numerics)
+    if args.threads < 1:
+        raise FeedError(f"--threads {args.threads}: expected at least 1")
+    subject = Subject(args.model, dims_of(args.dim), args.qdq, args.numerics, args.threads)
     graph = open_model(args.model, dims=subject.dims, **reading(args), seed=args.seed).graph
     feeds = completed(graph, read(graph, args.input), args.seed)
     found, lacking = _measure(args, subject, feeds)
-    engine = make_engine(graph)
+    engine = make_engine(graph, threads=args.threads)
     engine.run(feeds)
     size, bound = engine.memory()
-    _show(found, lacking)
+    _show(found, lacking, args.threads)
     print(f"engine  {engine.name}")
     print(f"N       {memory_text(size, bound)}")
     if args.json is not None:
@@ -90,12 +94,13 @@ def execute(args: argparse.Namespace) -> int:
             "engine": engine.name,
             "n": size,
             "n_lower_bound": bound,
+            "threads": args.threads,
         }
         result["lacking"] = lacking
         result["runtimes"] = {name: _figures(one) for name, one in found.items()}
         args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.profile is not None:
-        _profile(graph, feeds, args.profile)
+        _profile(graph, feeds, args.profile, args.threads)
     return 0
 
 
@@ -122,7 +127,7 @@ def _measure(
     return found, lacking
 
 
-def _show(found: Mapping[str, _Measured], lacking: Mapping[str, str]) -> None:
+def _show(found: Mapping[str, _Measured], lacking: Mapping[str, str], threads: int) -> None:
     ours = found["sardonyx"]
     rows: list[Sequence[str]] = [
         ("", "least", "median", "first", "load", "compile", "peak MB", *HEADS)
@@ -139,7 +144,8 @@ def _show(found: Mapping[str, _Measured], lacking: Mapping[str, str]) -> None:
                 *(("", "") if one is ours else (ratios, f"{one.apart:.3g}")),
             )
         )
-    print(f"ms of {len(ours.seconds)} runs each, one thread; first, load, memory: a new process")
+    each = "one thread" if threads == 1 else f"{threads} threads"
+    print(f"ms of {len(ours.seconds)} runs each, {each}; first, load, memory: a new process")
     print(table(rows if len(found) > 1 else [row[: -len(HEADS)] for row in rows], ""))
     for name, why in lacking.items():
         print(f"{name}: {why}")
@@ -160,9 +166,9 @@ def _figures(one: _Measured) -> Result:
     }
 
 
-def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path) -> None:
+def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path, threads: int) -> None:
     """Writes the timings, and prints those that take longest."""
-    runs = timings(graph, feeds, PROFILED)
+    runs = timings(graph, feeds, PROFILED, threads)
     path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
     if len({len(run) for run in runs}) != 1 or not runs[0]:
         print(f"profile {path}")

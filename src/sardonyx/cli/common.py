@@ -66,6 +66,18 @@ def reading(args: argparse.Namespace) -> ReadAs:
     return {"qdq": args.qdq, "numerics": args.numerics}
 
 
+def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
+    """--threads."""
+    shown = "all that the process may use" if default == 0 else str(default)
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"threads of a run; no result depends on it (default {shown})",
+    )
+
+
 def dims_of(options: Sequence[str]) -> dict[str, int]:
     """The sizes that --dim options give. FeedError where one is not NAME=SIZE."""
     found = {}

@@ -18,6 +18,7 @@ from sardonyx.cli.common import (
     progress,
     reading,
     statistics,
+    thread_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -33,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     model_arguments(parser)
     feed_arguments(parser)
+    thread_arguments(parser, 0)
     parser.add_argument("--engine", choices=["auto", "native", "machine"], default="auto")
     parser.add_argument("--output", type=Path, help="write the outputs to a .npz file")
     parser.add_argument("--labels", type=Path, help="the names of the classes, one a line")
@@ -47,7 +49,7 @@ def execute(args: argparse.Namespace) -> int:
     begin = time.perf_counter()
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     given = read(opened.graph, args.input)
-    engine = make_engine(opened.graph, args.engine, progress)
+    engine = make_engine(opened.graph, args.engine, progress, args.threads)
     feeds = completed(opened.graph, given, args.seed)
     ready = time.perf_counter()
     found = engine.run(feeds)

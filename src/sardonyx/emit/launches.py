@@ -33,6 +33,7 @@ DECLARED = {
     "dims": "const int64_t *const dims = c->dims;",
     "offsets": "const int64_t *const offsets = c->offsets;",
 }
+THREADS = "const sx_threads threads = {{c->parallel_for, c->pool, c->scratch, {}}};"
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +81,8 @@ def wrapper(
     if not lines:
         return Wrapper(name, f"{comment}\n   Nothing to do: the bytes are there. */\n", False)
     body = "\n".join(lines)
+    if "&threads" in body:
+        body = f"  {THREADS.format(places.size(places.worker))}\n{body}"
     declared = "".join(f"  {line}\n" for line in declarations(body)) or "  (void)c;\n"
     status = ", sx_status *status" if traps else ""
     head = f"static void {name}(const {prefix}_context *c{status}) {{"
@@ -206,6 +209,7 @@ def _call(
 ) -> tuple[list[str], bool]:
     name = shared.name(function, launch.kernel.name)
     arguments = ["status"] if function.traps else []
+    arguments += ["&threads"] if function.shares else []
     for position, b in enumerate(function.pointers):
         const = "const " if f"const {b.dtype.c} *" in _parameter(function, position) else ""
         arguments.append(f"({const}{b.dtype.c} *)({_place(number, launch, places, b)})")
@@ -216,7 +220,7 @@ def _call(
 def _parameter(function: Function, position: int) -> str:
     head = function.text[function.text.rindex("static void @(") :]
     head = head[: head.index("{")]
-    return head.split(",")[position + function.traps]
+    return head.split(",")[position + function.traps + function.shares]
 
 
 def _place(number: int, launch: Launch, places: Places, b: Buffer) -> str:

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TypeAlias
 
-from sardonyx.dims import product
+from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
@@ -23,6 +23,7 @@ from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
 
 Hook: TypeAlias = tuple[int, bool, bool]
@@ -43,6 +44,7 @@ def emit(
     unfused: bool = False,
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
+    worker: Dim | None = None,
 ) -> Source:
     """The C of a program.
 
@@ -53,13 +55,14 @@ def emit(
     numerics="unfused". extents: symbolic dims that the program finds as it runs; then there is a
     plan for their bounds, and no other symbol. hooks: launches that are observed, as observe.h
     (which the caller provides) says; a hook is a step, whether it begins with this launch, and
-    whether it ends with it.
+    whether it ends with it. worker: with a number, the caller may supply a parallel_for, and each
+    thread but the first needs so many bytes of scratch; the printer shares out work then.
     """
     symbols = (*symbols, *(e.symbol for e in extents))
-    places, shared = Places(program, plan, Blob(), tuple(symbols)), Shared()
+    places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker or 0), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
-        inner = Places(body.program, body.plan, places.blob)
+        inner = Places(body.program, body.plan, places.blob, worker=places.worker)
         inside = wrappers_of(body.program, inner, label)
         steps = _steps(body.program, inner, inside, prefix, f"{label}steps")
         return "\n".join([*(w.text for w in inside), *steps, ""]), f"{label}steps"
@@ -75,10 +78,11 @@ def emit(
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
-    rest = [_environment(), *own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
+    rest = [*own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
+    rest = [*_surroundings(rest, "sx_enter"), *rest]
     return Source(
         prefix=prefix,
-        header=_header(program, places, prefix, extents),
+        header=_header(program, places, prefix, extents, worker),
         main=first + _main(rest, '#include "observe.h"\n' if hooks else ""),
         units=split,
         blob=places.blob,
@@ -94,8 +98,18 @@ def emit(
 
 
 @cache
-def _environment() -> str:
-    return files("sardonyx.emit").joinpath("environment.h").read_text("utf-8")
+def _text(name: str) -> str:
+    return files("sardonyx.emit").joinpath(name).read_text("utf-8")
+
+
+def _surroundings(parts: Sequence[str], wanted: str = "sx_threads") -> Iterator[str]:
+    """What stands before them: the floating-point environment, and sharing out work."""
+    parallel = any("sx_threads" in part for part in parts)
+    if parallel or any(wanted in part for part in parts):
+        yield _text("environment.h")
+    if parallel:
+        yield f"#define SX_UNIT {UNIT} /* the work of a range that is worth handing over */"
+        yield _text("parallel.h")
 
 
 def _main(parts: Sequence[str], more: str) -> str:
@@ -113,7 +127,7 @@ def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...
         least = min(parts, key=lambda part: sum(map(len, part)))
         public = text.replace(f"static void {name}(", f"void {name}(", 1)
         least.append(f"{_prototype(name, text)}{public}")
-    bodies = ["\n".join(part) for part in parts]
+    bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
     return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
 
 
@@ -243,12 +257,16 @@ int {prefix}_run({prefix}_context *context) {{
     return ["\n".join(steps) + "\n", run]
 
 
-def _header(program: Program, places: Places, prefix: str, extents: Sequence[Extent]) -> str:
+def _header(
+    program: Program, places: Places, prefix: str, extents: Sequence[Extent], worker: Dim | None
+) -> str:
     upper = prefix.upper()
     fixed = places.plan is not None
     sizes = [f"#define {upper}_WEIGHTS_BYTES {places.blob.size}"]
     if places.plan is not None:
         sizes.append(f"#define {upper}_MEMORY_BYTES {places.plan.size}")
+    if isinstance(worker, int):
+        sizes.append(f"#define {upper}_WORKER_BYTES {worker}")
     tensors = [
         f"   {kind}[{i}]: {described(name, program.tensors[name])}"
         for kind, names in (("inputs", program.inputs), ("outputs", program.outputs))
@@ -265,7 +283,12 @@ def _header(program: Program, places: Places, prefix: str, extents: Sequence[Ext
         "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound (3).",
     ]
     return _HEADER.format(
-        p=prefix, P=upper, sizes="\n".join(sizes), notes="\n".join(notes).replace("*/", "* /")
+        p=prefix,
+        P=upper,
+        sizes="\n".join(sizes),
+        notes="\n".join(notes).replace("*/", "* /"),
+        types="" if worker is None else _PARALLEL.format(p=prefix, P=upper),
+        fields="" if worker is None else _FIELDS.format(p=prefix),
     )
 
 
@@ -278,6 +301,21 @@ def _sizes(program: Program, places: Places, extents: Sequence[Extent]) -> Itera
         yield f"   dims: {', '.join(map(escaped, places.symbols))}"
 
 
+_PARALLEL = """\
+/* Threads, if there are to be any: a parallel_for calls work for ranges begin .. end - 1 that cover
+   0 .. count - 1 once each, in any order, from as many threads as it likes, and returns when all is
+   done. worker is a number of the calling thread's own; with numbers 0 .. n - 1, scratch is n - 1
+   times {P}_WORKER_BYTES bytes, 64-byte aligned (0 if there are none). The result does not depend
+   on any of this. Without a parallel_for (0) the caller does all the work. */
+typedef void {p}_work(const void *given, int64_t begin, int64_t end, int64_t worker);
+typedef void {p}_parallel_for(void *pool, {p}_work *work, const void *given, int64_t count);
+
+"""
+_FIELDS = """\
+  {p}_parallel_for *parallel_for;
+  void *pool; /* what parallel_for is given */
+  unsigned char *scratch;
+"""
 _HEADER = """\
 #ifndef {P}_MODEL_H
 #define {P}_MODEL_H
@@ -295,7 +333,7 @@ extern "C" {{
 
 {sizes}
 
-/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
+{types}/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
 {notes} */
 typedef struct {{
   unsigned char *memory;
@@ -304,7 +342,7 @@ typedef struct {{
   const void *const *inputs;
   void *const *outputs;
   int32_t operation;
-}} {p}_context;
+{fields}}} {p}_context;
 
 {P}_PUBLIC int {p}_run({p}_context *context);
 

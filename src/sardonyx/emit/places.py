@@ -16,7 +16,8 @@ from sardonyx.plan import Plan
 class Places:
     """The places of one program. Without a plan, offsets in M come from the caller's table.
 
-    `slots` and `blob` grow as places are asked for.
+    `slots` and `blob` grow as places are asked for. worker: the bytes of scratch that each thread
+    but the first needs.
     """
 
     program: Program
@@ -24,6 +25,7 @@ class Places:
     blob: Blob
     symbols: tuple[str, ...] = ()
     slots: dict[Slot, int] = field(default_factory=dict)
+    worker: Dim = 0
 
     def tensor(self, name: str) -> str:
         """An expression of type (const) unsigned char * or void *: where the tensor lies."""

@@ -360,13 +360,14 @@ static int64_t sx_chunk_of(const sx_product *g, int64_t rows) {
   most = ((rows + chunks - 1) / chunks + SX_ROWS - 1) / SX_ROWS * SX_ROWS;
   return most < SX_CHUNK ? most : SX_CHUNK;
 }
-static void sx_contract(const sx_product *g) {
-  int64_t at[SX_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t;
+/* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. */
+static void sx_contract_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
+  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, b, t;
   float room[16 * SX_BLOCKS * SX_CHUNK + 16];
   float *const acc = (float *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
-  const int64_t rows = g->m0 * g->m1 * g->m2, chunk = rows > 0 ? sx_chunk_of(g, rows) : 1;
-  for (first = 0; first < rows; first += chunk) {
-    const sx_chunk c = {g, at, acc, first, rows - first < chunk ? rows - first : chunk};
+  const int64_t end = first + count, chunk = sx_chunk_of(g, count);
+  for (; first < end; first += chunk) {
+    const sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk};
     const int most = sx_width(c.count);
     for (t = 0; t < c.count; t++) {
       at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
@@ -375,10 +376,38 @@ static void sx_contract(const sx_product *g) {
         if (++i1 == g->m1) i1 = 0, i0++;
       }
     }
-    for (b = 0; b < g->blocks;) {
-      const int nb = b + most <= g->blocks ? most : 1;
+    for (b = b0; b < b1;) {
+      const int nb = b + most <= b1 ? most : 1;
       sx_blocks(&c, b, nb);
       b += nb;
     }
+  }
+}
+SX_FN void sx_contract(const sx_product *g) {
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  if (rows > 0) sx_contract_rows(g, 0, rows, 0, g->blocks);
+}
+/* How many rows are shared out at once where there are so many blocks in all: fewer than SX_CHUNK where there
+   would be few units of much work. */
+SX_FN int64_t sx_shared_rows(int64_t rows, int64_t blocks, int64_t terms) {
+  int64_t n = (rows + SX_CHUNK - 1) / SX_CHUNK;
+  if (n < 1) return SX_ROWS;
+  while (n * blocks < 32 && rows / n >= 2 * SX_ROWS && rows / n * terms > 1 << 15) n++;
+  return ((rows + n - 1) / n + SX_ROWS - 1) / SX_ROWS * SX_ROWS;
+}
+/* The work of a unit: products, and weights that pass once. */
+SX_FN int64_t sx_unit_work(int64_t rows, int64_t chunk, int64_t terms) {
+  return 16 * terms * ((rows < chunk ? rows : chunk) + 4);
+}
+/* The sums of the units from .. to - 1: unit u is block u % blocks of the rows of chunk u / blocks. Chunks of
+   which all blocks are asked for are taken together. */
+SX_FN void sx_contract_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to) {
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  while (from < to) {
+    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, whole = b0 ? 0 : (to - from) / g->blocks;
+    const int64_t wide = whole ? g->blocks : to - from < g->blocks - b0 ? to - from : g->blocks - b0;
+    const int64_t high = whole ? whole * chunk : chunk, left = rows - first;
+    sx_contract_rows(g, first, left < high ? left : high, b0, b0 + wide);
+    from += whole ? whole * g->blocks : wide;
   }
 }

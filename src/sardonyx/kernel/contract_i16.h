@@ -145,12 +145,28 @@ static int sx_i_rows(int64_t left) {
 
 #define SX_I_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
 #define SX_I_PASS 512  /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
-static void sx_contract_i16(const sx_i_product *g) {
-  int64_t at[SX_I_CHUNK], i0 = 0, i1 = 0, i2 = 0, first, b, t, r;
+/* As sx_shared_rows, sx_unit_work and sx_contract_part of contract.h. */
+SX_FN int64_t sx_i_shared_rows(int64_t rows, int64_t blocks, int64_t terms) {
+  int64_t n = (rows + SX_I_CHUNK - 1) / SX_I_CHUNK, chunk;
+  if (n < 1) return 6;
+  while (n * blocks < 32 && rows / n >= 12 && rows / n * terms > 1 << 16) n++;
+  chunk = ((rows + n - 1) / n + 5) / 6 * 6;
+  return chunk < SX_I_CHUNK ? chunk : SX_I_CHUNK;
+}
+SX_FN int64_t sx_i_unit_work(int64_t rows, int64_t chunk, int64_t terms) {
+  return 8 * terms * ((rows < chunk ? rows : chunk) + 4);
+}
+static void sx_contract_i16_part(const sx_i_product *g, int64_t chunk, int64_t from, int64_t to) {
+  int64_t at[SX_I_CHUNK], b, t, r;
   int32_t acc[16 * SX_I_CHUNK];
   const int64_t rows = g->m0 * g->m1 * g->m2;
-  for (first = 0; first < rows;) {
-    const int64_t count = rows - first < SX_I_CHUNK ? rows - first : SX_I_CHUNK;
+  while (from < to) {
+    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, left = rows - first;
+    const int64_t whole = b0 ? 0 : (to - from) / g->blocks, most = SX_I_CHUNK / chunk;
+    const int64_t taken = whole < 1 ? 1 : whole < most ? whole : most;
+    const int64_t b1 = whole || to - from > g->blocks - b0 ? g->blocks : b0 + to - from;
+    const int64_t count = left < taken * chunk ? left : taken * chunk;
+    int64_t i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
     for (t = 0; t < count; t++) {
       at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
       if (++i2 == g->m2) {
@@ -158,7 +174,7 @@ static void sx_contract_i16(const sx_i_product *g) {
         if (++i1 == g->m1) i1 = 0, i0++;
       }
     }
-    for (b = 0; b < g->blocks; b++) {
+    for (b = b0; b < b1; b++) {
       const int16_t *w = g->w + b * g->wb;
       for (r = 0; r < g->count; r++) {
         const sx_run *const run = g->runs + r;
@@ -179,6 +195,10 @@ static void sx_contract_i16(const sx_i_product *g) {
       }
       g->finish(g->self, acc, first, count, b);
     }
-    first += count;
+    from += (taken - 1) * g->blocks + b1 - b0;
   }
+}
+SX_FN void sx_contract_i16(const sx_i_product *g) {
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  sx_contract_i16_part(g, SX_I_CHUNK, 0, (rows + SX_I_CHUNK - 1) / SX_I_CHUNK * g->blocks);
 }

@@ -14,9 +14,9 @@ NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
 
 # file: what it is for; windows.h leans on contract.h
 TILES = {
-    "contract.h": ("sx_contract", "sx_window"),
-    "contract_i16.h": ("sx_contract_i16",),
-    "windows.h": ("sx_window",),
+    "contract.h": ("sx_contract", "sx_contract_part", "sx_window", "sx_window_part"),
+    "contract_i16.h": ("sx_contract_i16", "sx_contract_i16_part"),
+    "windows.h": ("sx_window", "sx_window_part"),
 }
 
 _NAME = re.compile(r"\bsx_\w+")

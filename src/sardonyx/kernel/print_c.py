@@ -46,12 +46,13 @@ WIDTH = 100
 @dataclass(frozen=True, slots=True)
 class Function:
     """A printed kernel. `text` has NAME where its name belongs; `pointers` and `sizes` say what to
-    pass for its parameters, after the status if it `traps`."""
+    pass for its parameters, after the status if it `traps` and the threads if it `shares` work."""
 
     text: str
     pointers: tuple[Buffer, ...]
     sizes: tuple[Dim, ...]
     traps: bool
+    shares: bool = False
 
     def named(self, name: str) -> str:
         """The definition of the function called `name`."""
@@ -112,6 +113,7 @@ def finish(
     """The function with this body."""
     written = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
     parameters = ["sx_status *status"] if names.traps else []
+    parameters += ["const sx_threads *threads"] if names.shares else []
     for b in pointers:
         const = "" if b in written else "const "
         restrict = "" if b in names.overlapping else "restrict "
@@ -119,7 +121,7 @@ def finish(
     parameters += [f"int64_t {n}" for n in names.sizes.values()]
     head = wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
     text = "\n".join([*head, *indented(lines), "}"]) + "\n"
-    return Function(text, pointers, tuple(names.sizes), names.traps)
+    return Function(text, pointers, tuple(names.sizes), names.traps, names.shares)
 
 
 def wrapped(start: str, items: Sequence[str], end: str) -> list[str]:

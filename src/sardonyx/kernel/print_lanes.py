@@ -80,9 +80,12 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
-    n = names.size(axis.extent)
+    start, n = names.span(axis)
     whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
-    inner = [f"int64_t {strip} = 0;", f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{"]
+    inner = [
+        f"int64_t {strip} = {start};",
+        f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{",
+    ]
     inner += [*over(str(LANES)), "}"]
     if not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]

@@ -5,7 +5,7 @@ that finishes its sums (bias, activation, residual, the store), printed from the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import Dim, product
@@ -24,12 +24,15 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_share import Given, Scope, shared
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer, evaluate, stored
 
 MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
+FEW = 4  # rows; with fewer, so many blocks are taken together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,10 +121,21 @@ def _runs(c: Contraction) -> list[Walk]:
     return merged(c.k) or [Walk((), 1, 1)]
 
 
-def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
+def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The statements that compute p; the function that they pass on is added to helpers."""
-    c, number = p.c, len(helpers)
+    c = p.c
+    work = product((_units(p), c.rows, c.terms, LANES))
+    if names.threads and can_share(c.compute, work):
+        return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
+    call = "sx_contract" if c.pair is None else "sx_contract_i16"
+    body = [*_product(p, names, helpers), f"{call}(&product);"]
+    return [*heads, "{", *body, "}", *["}"] * len(heads)]
+
+
+def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
+    """The declarations of `self`, `runs` and `product`, for one point of the batch."""
+    c, number = p.c, len(helpers)
     given = finishing(c, names, helpers)
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
@@ -138,20 +152,77 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]]) -> list[s
         f"@_finish{number}",
         "&self",
     ]
-    kind, call = ("sx_product", "sx_contract")
-    if c.pair is not None:
-        kind, call = ("sx_i_product", "sx_contract_i16")
+    kind = "sx_product" if c.pair is None else "sx_i_product"
     segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
     return [
-        *heads,
-        "{",
         given,
         f"const sx_run runs[] = {{{segments}}};",
         f"const {kind} product = {{{', '.join(fields)}}};",
-        f"{call}(&product);",
-        "}",
-        *["}"] * len(heads),
     ]
+
+
+def _units(p: Product) -> Dim:
+    """Blocks of lanes, of all products of the batch."""
+    return product((*(w.extent for w in (*p.c.batch, *p.c.n)), _blocks(p.c)))
+
+
+def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
+    """p, shared out by chunks of rows and blocks of lanes."""
+    c = p.c
+    word = "sx_i_" if c.pair is not None else "sx_"
+    call = "sx_contract" if c.pair is None else "sx_contract_i16"
+    rows, terms = names.size(c.rows), names.size(c.terms)
+    blocks = names.size(product((*(w.extent for w in c.n), _blocks(c))))
+    units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
+
+    def body(begin: str, end: str) -> list[str]:
+        return [*_product(p, names, helpers), f"{call}_part(&product, chunk, {begin}, {end});"]
+
+    each = f"{word}unit_work({rows}, chunk, {terms})"
+    few = isinstance(c.rows, int) and c.rows < FEW
+    counts = (units, each, str(FEW if few else 1))
+    made = shared_batch(c.compute, c.batch, body, counts, names, scope, helpers, ["chunk"])
+    chunk = f"{word}shared_rows({rows}, {names.size(_units(p))}, {terms})"
+    return ["{", f"const int64_t chunk = {chunk};", *made, "}"]
+
+
+def shared_batch(
+    s: Compute,
+    batch: Sequence[Walk],
+    body: Callable[[str, str], list[str]],
+    counts: tuple[str, str, str],
+    names: Writer,
+    scope: Scope,
+    helpers: list[list[str]],
+    more: Sequence[str] = (),
+) -> list[str]:
+    """Shares out the units of each point of the batch. body: from a unit to the one before another.
+    counts: units of a point, the work of each, and of what ranges begin at multiples. u counts the
+    units of all points. more: numbers that body uses."""
+    units, each, multiple = counts
+    index = []
+    for i, w in enumerate(batch):
+        name = names.given[w.axes[0]] = names.fresh("i")
+        rest = product(tuple(x.extent for x in batch[i + 1 :]))
+        whole = "u / units" if rest == 1 else f"u / units / {names.size(rest)}"
+        part = whole if i == 0 else f"{whole} % {names.size(w.extent)}"
+        index.append(f"const int64_t {name} = {part};")
+    lines = body("from", "to") if batch else body("begin", "end")
+    if batch:
+        lines = [
+            f"const int64_t units = {units};",
+            "int64_t u = begin;",
+            "while (u < end) {",
+            *index,
+            "const int64_t from = u % units, to = end - u < units - from ? from + end - u : units;",
+            *lines,
+            "u += to - from;",
+            "}",
+        ]
+    times = product(tuple(w.extent for w in batch))
+    count = units if times == 1 else f"{names.size(times)} * ({units})"
+    fields = [Given("int64_t ", name) for name in more]
+    return shared(s, lines, [count, each, multiple], names, scope, helpers, more=fields)
 
 
 def _terms(c: Contraction) -> Dim:

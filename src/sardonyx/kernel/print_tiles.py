@@ -67,10 +67,10 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
 
 def _tile(axis: Axis, names: Writer) -> tuple[str, str, str]:
     """The loop over the tiles of an axis, the declaration of a tile's end, the loop inside it."""
-    n, start, end, i = names.size(axis.extent), *map(names.fresh, ("b", "e", "i"))
+    (first, n), start, end, i = names.span(axis), *map(names.fresh, ("b", "e", "i"))
     names.given[axis] = i
     return (
-        f"for (int64_t {start} = 0; {start} < {n}; {start} += {TILE}) {{",
+        f"for (int64_t {start} = {first}; {start} < {n}; {start} += {TILE}) {{",
         f"const int64_t {end} = {n} - {start} < {TILE} ? {n} : {start} + {TILE};",
         f"for (int64_t {i} = {start}; {i} < {end}; {i}++) {{",
     )

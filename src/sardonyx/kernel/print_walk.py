@@ -35,15 +35,17 @@ def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
     rows, columns = names.size(outer.extent), names.size(inner.extent)
     at: dict[Expr, str] = {a: names.fresh(a.name[0]) for a in (outer, inner)}
     q = names.fresh("q")
+    first, end = names.spans.get(inner) or ("0", f"{rows} * {columns}")
+    begin = [f"{first} / {columns}", f"{first} % {columns}"] if first != "0" else ["0", "0"]
     advance = [f"if (++{at[inner]} == {columns}) {{", f"{at[inner]} = 0;", f"{at[outer]}++;", "}"]
     lines = [
         *heads,
         "{",
-        f"int64_t {q} = 0, {at[outer]} = 0, {at[inner]} = 0;",
-        f"for (; {q} + {AT_ONCE} <= {rows} * {columns}; {q} += {AT_ONCE}) {{",
+        f"int64_t {q} = {first}, {at[outer]} = {begin[0]}, {at[inner]} = {begin[1]};",
+        f"for (; {q} + {AT_ONCE} <= {end}; {q} += {AT_ONCE}) {{",
         *_together(s, found, names, at, advance),
         "}",
-        f"for (; {q} < {rows} * {columns}; {q}++) {{",
+        f"for (; {q} < {end}; {q}++) {{",
         *_element(s, names, at, {}),
         *advance,
         "}",

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.contract import Contraction, Walk, flat
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_product import finishing
+from sardonyx.kernel.print_product import finishing, shared_batch
+from sardonyx.kernel.print_share import Scope
+from sardonyx.kernel.share import can_share
 from sardonyx.kernel.windows import Window, is_packed, window_of
+from sardonyx.kernel.work import ACCESS
 from sardonyx.kernel.write import Writer
 
 
@@ -20,13 +23,34 @@ def packed_window(s: Compute) -> Window | None:
     return found if found is not None and is_packed(found) else None
 
 
-def print_windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
+def print_windows(w: Window, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The statements that compute w; the function that they pass on is added to helpers."""
+    out, taps, lanes = (
+        [one.out.extent if one.out else 1 for one in w.slides],
+        [one.tap.extent if one.tap else 1 for one in w.slides],
+        w.compute.axes[-1].extent,
+    )
+    units = product((out[0], floordiv(lanes + 15, 16)))
+    each = product((out[1], 16)) * (product(tuple(taps)) + ACCESS)
+    batch = product(tuple(b.extent for b in w.batch))
+    if names.threads and can_share(w.compute, batch * units * each):
+        counts = (names.size(units), names.size(each), "1")
+
+        def part(begin: str, end: str) -> list[str]:
+            return [*_windows(w, names, helpers), f"sx_window_part(&windows, {begin}, {end});"]
+
+        return shared_batch(w.compute, w.batch, part, counts, names, scope, helpers)
+    heads = [names.loop(one.axes[0]) for one in w.batch]
+    body = [*_windows(w, names, helpers), "sx_window(&windows);"]
+    return [*heads, "{", *body, "}", *["}"] * len(heads)]
+
+
+def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
+    """The declarations of `self` and `windows`, for one point of the batch."""
     number, (high, wide) = len(helpers), w.slides
     rows = tuple(Walk((one.out,), one.out.extent, 0) for one in w.slides if one.out is not None)
     lanes = w.compute.axes[-1]
     c = Contraction(w.compute, w.fold, w.x, w.w, 0, w.batch, rows, (), lanes, ())
-    heads = [names.loop(one.axes[0]) for one in w.batch]
     given = finishing(c, names, helpers)
     fields = [
         _address(names, names.pointers[w.x.buffer.root], w.origin, w.batch),
@@ -40,15 +64,7 @@ def print_windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[st
         f"@_finish{number}",
         "&self",
     ]
-    return [
-        *heads,
-        "{",
-        given,
-        f"const sx_windows windows = {{{', '.join(fields)}}};",
-        "sx_window(&windows);",
-        "}",
-        *["}"] * len(heads),
-    ]
+    return [given, f"const sx_windows windows = {{{', '.join(fields)}}};"]
 
 
 def _of_weights(w: Window) -> list[Walk]:

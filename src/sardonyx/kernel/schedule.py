@@ -12,10 +12,12 @@ No form changes the order of a fold, so each gives the bits of the plain loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sardonyx.kernel.expr import Buffer, Fold, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
 from sardonyx.kernel.print_c import (
     TABLE,
     Function,
@@ -30,58 +32,93 @@ from sardonyx.kernel.print_c import (
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_product import packed_product, print_product
-from sardonyx.kernel.print_tiles import across, print_tiles
+from sardonyx.kernel.print_share import Scope, print_share
+from sardonyx.kernel.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.print_windows import packed_window, print_windows
+from sardonyx.kernel.share import Share, share_of, share_of_loop, share_of_pairs
 from sardonyx.kernel.write import Writer
 
+Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 
-def print_scheduled(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Function:
-    """The kernel as one C99 function and its helpers; `same` as in print_c."""
-    names, helpers = Writer(wide=True), list[list[str]]()
+
+def print_scheduled(
+    kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None, threads: bool = False
+) -> Function:
+    """The kernel as one C99 function and its helpers; `same` as in print_c. threads: what is worth
+    it is shared out among threads (kernel/share.py)."""
+    names, helpers = Writer(wide=True, threads=threads), list[list[str]]()
     touched = buffers(kernel)
     tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})
-    lines: list[str] = []
+    before: list[str] = []
     for b in tables:
         names.pointers[b] = names.fresh("c")
-        lines.append(table(b, names.pointers[b]))
-    lines += locals_of(kernel, names)
+        before.append(table(b, names.pointers[b]))
+    variables = locals_of(kernel, names)
+    scope = Scope((), frozenset(_written(kernel)))
+    lines: list[str] = []
     for s in kernel.body:
-        lines += _statement(s, names, helpers)
-    function = finish(kernel, names, pointers, lines)
-    before = [line for helper in helpers for line in [*_laid_out(helper), ""]]
-    text = "\n".join([*before, function.text])
-    return Function(text, function.pointers, function.sizes, function.traps)
+        lines += _statement(s, names, helpers, scope, kernel)
+    used = set(re.findall(r"\w+", "\n".join(lines)))
+    before += [line for line in variables if line.split()[-3] in used]
+    function = finish(kernel, names, pointers, [*before, *lines])
+    laid_out = [line for helper in helpers for line in [*_laid_out(helper), ""]]
+    return replace(function, text="\n".join([*laid_out, function.text]))
 
 
-def _statement(s: Stmt, names: Writer, helpers: list[list[str]]) -> list[str]:
+def _written(kernel: Kernel) -> set[Buffer]:
+    return {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
+
+
+def _statement(
+    s: Stmt, names: Writer, helpers: list[list[str]], scope: Scope, kernel: Kernel
+) -> list[str]:
     match s:
         case Compute():
-            return _compute(s, names, helpers)
-        case For(axis, body):
-            head = names.loop(axis)
-            return [head, *(x for inner in body for x in _statement(inner, names, helpers)), "}"]
+            return _compute(s, names, helpers, scope)
+        case For():
+            share = share_of_loop(s, kernel) if names.threads and not scope.loops else None
+
+            def loop() -> list[str]:
+                head = names.loop(s.axis)
+                inner = replace(scope, loops=(*scope.loops, s.axis))
+                below = (_statement(x, names, helpers, inner, kernel) for x in s.body)
+                return [head, *(x for lines in below for x in lines), "}"]
+
+            return loop() if share is None else print_share(s, share, loop, names, scope, helpers)
     return statement(s, names)
 
 
-def _compute(s: Compute, names: Writer, helpers: list[list[str]]) -> list[str]:
+def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     found = packed_product(s)
     if found is not None:
-        return print_product(found, names, helpers)
+        return print_product(found, names, helpers, scope)
     window = packed_window(s)
     if window is not None:
-        return print_windows(window, names, helpers)
+        return print_windows(window, names, helpers, scope)
+    body, share = _form(s, names)
+    if share is None or not names.threads:
+        return body()
+    return print_share(s, share, body, names, scope, helpers)
+
+
+def _form(s: Compute, names: Writer) -> Form:
+    """The form that suits s."""
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
-        return print_lanes(s, names)
+        return lambda: print_lanes(s, names), share_of(s, s.axes)
     walked = walk_of(s)
     if walked is not None:
-        return print_walk(s, walked, names)
-    axis = across(s)
-    return compute(s, names) if axis is None else print_tiles(s, axis, names)
+        share = share_of(s, s.axes[:-2]) or share_of_pairs(s)
+        return lambda: print_walk(s, walked, names), share
+    p = across(s)
+    if p is None:
+        return lambda: compute(s, names), share_of(s, s.axes)
+    order = [a for a in s.axes[:-1] if a is not p]
+    return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
 
 
 def _laid_out(helper: list[str]) -> list[str]:
     """A helper's lines: declarations as they are, bodies indented."""
-    at = next(i for i, line in enumerate(helper) if line.endswith("{") and "@" not in line)
+    at = next(i for i, line in enumerate(helper) if line.endswith("{"))
     return [*helper[: at + 1], *indented(helper[at + 1 : -1]), "}"]

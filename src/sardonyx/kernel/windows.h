@@ -150,40 +150,40 @@ static void sx_window_row(const sx_windows *whole, int64_t y, int64_t row, int64
 
 #define SX_SCRATCH 336 /* places of 16 lanes that leave room for the rest in the first cache */
 /* As many rows as have room, copied with their borders, in lanes: edges are dear where rows are short. */
-static void sx_window_copied(const sx_windows *g, int64_t wide) {
+static void sx_window_copied(const sx_windows *g, int64_t wide, int64_t from, int64_t to) {
   float SX_LINES copy[16 * SX_SCRATCH];
-  const int64_t blocks = (g->lanes + 15) / 16, room = SX_SCRATCH / wide, tall = (g->kh - 1) * g->ha + 1;
+  const int64_t room = SX_SCRATCH / wide, tall = (g->kh - 1) * g->ha + 1;
   const int64_t most = (room - tall) / g->hb + 1;
-  int64_t b, y, i, r, c;
+  int64_t i, r, c, count;
   sx_windows h = *g;
   h.xw = wide, h.xs = 16 * wide, h.xt = 16, h.wf = 0;
-  for (b = 0; b < blocks; b++) {
-    const int64_t lane = 16 * b + 16 <= g->lanes ? 16 * b : g->lanes - 16;
-    h.x = copy - lane;
-    for (y = 0; y < g->oh; y += most) {
-      const int64_t count = g->oh - y < most ? g->oh - y : most, top = y * g->hb + g->hf;
-      h.xh = (count - 1) * g->hb + tall;
-      for (r = 0; r < h.xh; r++)
-        for (c = 0; c < wide; c++) {
-          const int in = (uint64_t)(top + r) < (uint64_t)g->xh && (uint64_t)(c + g->wf) < (uint64_t)g->xw;
-          const float *const from = g->x + lane + (top + r) * g->xs + (c + g->wf) * g->xt;
-          float *const to = copy + 16 * (r * wide + c);
-          sx_store16(to, in ? sx_load16(from) : sx_zero16());
-        }
-      for (i = 0; i < count; i++) sx_window_row(&h, y + i, i * g->hb, b, 0, g->ow);
-    }
+  for (; from < to; from += count) {
+    const int64_t b = from / g->oh, y = from % g->oh, lane = 16 * b + 16 <= g->lanes ? 16 * b : g->lanes - 16;
+    const int64_t left = g->oh - y < to - from ? g->oh - y : to - from, top = y * g->hb + g->hf;
+    count = left < most ? left : most;
+    h.x = copy - lane, h.xh = (count - 1) * g->hb + tall;
+    for (r = 0; r < h.xh; r++)
+      for (c = 0; c < wide; c++) {
+        const int in = (uint64_t)(top + r) < (uint64_t)g->xh && (uint64_t)(c + g->wf) < (uint64_t)g->xw;
+        const float *const there = g->x + lane + (top + r) * g->xs + (c + g->wf) * g->xt;
+        sx_store16(copy + 16 * (r * wide + c), in ? sx_load16(there) : sx_zero16());
+      }
+    for (i = 0; i < count; i++) sx_window_row(&h, y + i, i * g->hb, b, 0, g->ow);
   }
 }
 
-static void sx_window(const sx_windows *g) {
+/* The units from .. to - 1: a unit is a row of the output in a block of 16 lanes. */
+static void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t blocks = (g->lanes + 15) / 16, wide = (g->ow - 1) * g->wb + (g->kw - 1) * g->wa + 1;
   const int64_t tall = (g->kh - 1) * g->ha + 1, last = g->xw - 1 - (g->kw - 1) * g->wa - g->wf;
   const int64_t low = g->wf < 0 ? (g->wb - 1 - g->wf) / g->wb : 0, high = last < 0 ? 0 : last / g->wb + 1;
-  int64_t y, b;
   if (g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
-    sx_window_copied(g, wide);
+    sx_window_copied(g, wide, from, to);
     return;
   }
-  for (y = 0; y < g->oh; y++)
-    for (b = 0; b < blocks; b++) sx_window_row(g, y, y * g->hb + g->hf, b, low, high);
+  for (; from < to; from++) {
+    const int64_t y = from / blocks;
+    sx_window_row(g, y, y * g->hb + g->hf, from % blocks, low, high);
+  }
 }
+SX_FN void sx_window(const sx_windows *g) { sx_window_part(g, 0, g->oh * ((g->lanes + 15) / 16)); }

@@ -51,6 +51,9 @@ class Writer:
     sizes: the dims that are parameters -> their names, in order. traps: whether one was printed.
     overlapping: parameters that lie in one place under different types, so not `restrict`.
     wide: whether folds without an order are taken sixteen terms at a time.
+    spans: axis -> from where to where its loop goes, if not over all of it. fixed: the axes whose
+    index is known where their loops would be. threads: whether work is shared out among threads;
+    shares: whether it was.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -60,6 +63,10 @@ class Writer:
     overlapping: set[Buffer] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     wide: bool = False
+    spans: dict[Expr, tuple[str, str]] = field(default_factory=dict)
+    fixed: dict[Expr, str] = field(default_factory=dict)
+    threads: bool = False
+    shares: bool = False
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""
@@ -76,8 +83,16 @@ class Writer:
 
     def loop(self, axis: Axis) -> str:
         """The head of a loop over axis, which gets a name."""
+        if axis in self.fixed:
+            self.given[axis] = self.fixed[axis]
+            return "{"
         name = self.given[axis] = self.fresh(axis.name[:1] if axis.name[:1] in "irf" else "i")
-        return f"for (int64_t {name} = 0; {name} < {self.size(axis.extent)}; {name}++) {{"
+        begin, end = self.span(axis)
+        return f"for (int64_t {name} = {begin}; {name} < {end}; {name}++) {{"
+
+    def span(self, axis: Axis) -> tuple[str, str]:
+        """From where to where a loop over axis goes."""
+        return self.spans.get(axis) or ("0", self.size(axis.extent))
 
     def offset(self, buffer: Buffer, index: Sequence[str]) -> str:
         """The row-major offset of an element, by Horner's rule."""

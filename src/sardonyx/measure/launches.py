@@ -13,11 +13,13 @@ import ctypes
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Context
+from sardonyx.dims import evaluate
 from sardonyx.emit import emit
 from sardonyx.engines import choose
 from sardonyx.errors import RunError, Undetermined, UnsupportedModel
@@ -32,8 +34,10 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
 from sardonyx.stages import Runner
+from sardonyx.threads import Pool, pool_of
 from sardonyx.types import Array, TensorType, Value, by_numpy
 
 CLOCK = """\
@@ -76,9 +80,12 @@ class Timing:
     duration: int
 
 
-def timings(graph: Graph, feeds: Mapping[str, Value], runs: int) -> list[list[Timing]]:
-    """The timings of each of so many runs, after one that is not counted."""
-    run = _timed(graph, feeds)
+def timings(
+    graph: Graph, feeds: Mapping[str, Value], runs: int, threads: int = 1
+) -> list[list[Timing]]:
+    """The timings of each of so many runs, after one that is not counted; threads: of the native
+    engine."""
+    run = _timed(graph, feeds, pool_of(threads))
     run.feed(feeds)
     return [run.feed(feeds) for _ in range(runs)]
 
@@ -103,8 +110,8 @@ class _Steps:
 class _Part:
     """A graph compiled with clock reads, for the sizes of the feeds."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, pool: Pool) -> None:
+        self.graph, self._pool = graph, pool
         self.found: list[Timing] = []
         self._made: dict[object, _Compiled] = {}
 
@@ -114,7 +121,7 @@ class _Part:
         deciding = value_inputs(self.graph)
         key = tuple((n, v.shape, v.tobytes() if n in deciding else b"") for n, v in fed.items())
         if key not in self._made:
-            self._made[key] = _compiled(self.graph, fed)
+            self._made[key] = _compiled(self.graph, fed, self._pool)
         outputs, found = self._made[key](fed)
         self.found += found
         return outputs
@@ -128,9 +135,9 @@ class _Part:
 class _Staged:
     """A graph in stages: its parts compiled, the rest performed by the host."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, pool: Pool) -> None:
         self.graph = graph
-        self._runner = Runner(_Part)
+        self._runner = Runner(partial(_Part, pool=pool))
 
     def feed(self, feeds: Mapping[str, Value]) -> list[Timing]:
         graph, found = self.graph, list[Timing]()
@@ -160,6 +167,8 @@ class _Compiled:
     library: ctypes.CDLL
     weights: Array
     memory: Array
+    pool: Pool
+    scratch: int
 
     def __call__(self, fed: Mapping[str, Array]) -> tuple[dict[str, Array], list[Timing]]:
         program = self.program
@@ -173,6 +182,10 @@ class _Compiled:
             0,
             ctypes.addressof(given),
             ctypes.addressof(written),
+            0,
+            self.pool.parallel_for,
+            self.pool.argument,
+            self.memory.ctypes.data + self.scratch,
         )
         if entry(self.library)(ctypes.addressof(context)):
             raise RunError(f"the run traps in launch {context.operation}")
@@ -184,31 +197,34 @@ class _Compiled:
         return dict(zip(program.outputs, outputs, strict=True)), found
 
 
-def _timed(graph: Graph, feeds: Mapping[str, Value]) -> _Steps | _Part | _Staged:
+def _timed(graph: Graph, feeds: Mapping[str, Value], pool: Pool) -> _Steps | _Part | _Staged:
     if choose() == "machine":
         return _Steps(graph)
     try:
-        part = _Part(graph)
+        part = _Part(graph, pool)
         part.feed(feeds)
     except (Undetermined, UnsupportedModel):
-        return _Staged(graph)
+        return _Staged(graph, pool)
     return part
 
 
-def _compiled(graph: Graph, fed: Mapping[str, Array]) -> _Compiled:
+def _compiled(graph: Graph, fed: Mapping[str, Array], pool: Pool) -> _Compiled:
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
     bound = bind(graph, types, fed)
     program = optimise(lower(bound, overridable=any(n in fed for n in bound.overridable)))
     made = plan(timeline_of(program))
     works = tuple(_launch(program, launch) for launch in program.launches)
     hooks = {i: (i, True, True) for i in range(len(works))}
-    source = emit(program, made, printer=print_scheduled, hooks=hooks)
+    worker = most(worker_bytes(program))
+    printer = partial(print_scheduled, threads=True)
+    source = emit(program, made, printer=printer, hooks=hooks, worker=worker)
     files = source.files()
     files["model.c"] = POSIX + files["model.c"]
     files["observe.h"] = CLOCK.format(count=max(1, 2 * len(works)))
     library = build.load(build.library(files))
-    memory = aligned(made.size, 0)
-    return _Compiled(bound, program, works, library, build.mapped(source.blob), memory)
+    memory = aligned(made.size + (pool.threads - 1) * evaluate(worker, {}), 0)
+    weights = build.mapped(source.blob)
+    return _Compiled(bound, program, works, library, weights, memory, pool, made.size)
 
 
 def _launch(program: Program, launch: Launch) -> Work:

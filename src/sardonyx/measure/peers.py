@@ -1,5 +1,5 @@
-"""Sardonyx and the runtimes beside it, each as a function from feeds to outputs, on one thread and
-in float32.
+"""Sardonyx and the runtimes beside it, each as a function from feeds to outputs, on equal threads
+and in float32.
 
     run = PEERS["onnxruntime"](Subject("net.onnx", {"N": 1}))
     outputs = run({"x": x})
@@ -23,12 +23,13 @@ Run: TypeAlias = "Callable[[Mapping[str, Value]], list[Value]]"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured: a model's file, sizes for its symbolic dims, how Sardonyx reads QDQ, which
-    numerics it has."""
+    numerics it has, how many threads a run may use."""
 
     path: str
     dims: Mapping[str, int] = field(default_factory=dict)
     qdq: str = "integer"
     numerics: str = "default"
+    threads: int = 1
 
 
 def sardonyx(subject: Subject) -> Run:
@@ -36,6 +37,7 @@ def sardonyx(subject: Subject) -> Run:
     from sardonyx.ort import InferenceSession, SessionOptions
 
     options = SessionOptions()
+    options.intra_op_num_threads = subject.threads
     options.add_session_config_entry("sardonyx.qdq", subject.qdq)
     options.add_session_config_entry("sardonyx.numerics", subject.numerics)
     for name, size in subject.dims.items():
@@ -49,7 +51,7 @@ def onnxruntime(subject: Subject) -> Run:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = subject.threads, 1
     options.log_severity_level = 4
     for name, size in subject.dims.items():
         options.add_free_dimension_override_by_name(name, size)
@@ -62,7 +64,7 @@ def openvino(subject: Subject) -> Run:
     import openvino as ov
 
     settings = {
-        "INFERENCE_NUM_THREADS": 1,
+        "INFERENCE_NUM_THREADS": subject.threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",

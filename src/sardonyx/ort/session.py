@@ -228,7 +228,11 @@ class InferenceSession(Session):
         assert source is not None
         with loading(source):
             key = self._key(source)
-            kept = find(key, lambda: make_engine(self._read(source).graph, _engine(options)))
+            kept = find(
+                key,
+                lambda: self._engine(self._read(source).graph),
+                options.intra_op_num_threads,
+            )
             if kept is not None:
                 self._opened, self._sess = kept
                 self._graph = self._opened.graph
@@ -267,7 +271,11 @@ class InferenceSession(Session):
         self._graph = self._opened.graph
         check_supported(self._graph)
         with self._event("session_initialization"):
-            self._sess = make_engine(self._graph, _engine(self._sess_options))
+            self._sess = self._engine(self._graph)
+
+    def _engine(self, graph: Graph) -> Engine:
+        options = self._sess_options
+        return make_engine(graph, _engine(options), threads=options.intra_op_num_threads)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a session is made from, and the attributes of a subclass; not the engine."""

@@ -1,0 +1,223 @@
+"""Threads: the same bytes for every number of them, a pool that is safe, and how many there are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import planned, sample
+from slices import Net
+from targets import main_c
+from test_schedule import conv, fed, norm, values
+
+from sardonyx import threads
+from sardonyx.emit import emit, model
+from sardonyx.emit.weights import c_file
+from sardonyx.graph import Graph
+from sardonyx.kernel import share
+from sardonyx.kernel.expr import Buffer
+from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.print_c import Function
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import worker_bytes
+from sardonyx.plan import check_plan, plan
+from sardonyx.plan.workers import with_workers
+from sardonyx.threads import available, pool_of, quotas
+from sardonyx.types import Array
+
+COUNTS = (1, 2, 3, 5)
+POOL = Path(threads.__file__).with_name("pool.c")
+
+
+def pictures(net: Net, rng: np.random.Generator) -> None:
+    """Convolutions of all forms, pools, a classifier: large enough to be shared out."""
+    x = fed(net, rng, 2, 3, 64, 60)
+    same = {"dilations": [1, 1], "pads": [1] * 4, "kernel_shape": [3, 3]}
+    y = conv(net, rng, x, 3, 40, **same, strides=[2, 2])
+    y = net.op("Relu", norm(net, rng, y, 40))
+    deep = conv(net, rng, y, 40, 40, 40, **same, strides=[1, 1])
+    y = net.op("Add", y, net.op("Clip", deep, np.float32(0), np.float32(6)))
+    y = conv(net, rng, y, 40, 72, **same, strides=[1, 1])
+    z = net.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    z = net.op("AveragePool", z, kernel_shape=[2, 2], strides=[2, 2])
+    net.give(y, net.op("Gemm", net.op("Flatten", z), values(rng, 72 * 8 * 7, 900)))
+
+
+def sequences(net: Net, rng: np.random.Generator) -> None:
+    """Attention, normalisation by rows, transpositions, elementwise chains, reductions."""
+    x = fed(net, rng, 3, 70, 96)
+    q, k, v = (net.op("MatMul", x, values(rng, 96, 96)) for _ in range(3))
+    q, k, v = (net.op("Reshape", a, np.array([3, 70, 4, 24])) for a in (q, k, v))
+    q, v = (net.op("Transpose", a, perm=[0, 2, 1, 3]) for a in (q, v))
+    k = net.op("Transpose", k, perm=[0, 2, 3, 1])
+    scores = net.op("Softmax", net.op("MatMul", q, k), axis=-1)
+    y = net.op("Transpose", net.op("MatMul", scores, v), perm=[0, 2, 1, 3])
+    y = net.op("Add", net.op("Reshape", y, np.array([3, 70, 96])), x)
+    y = net.op("LayerNormalization", y, values(rng, 96), values(rng, 96), axis=-1)
+    net.give(net.op("Erf", y), net.op("ReduceMean", scores, np.array([1]), keepdims=0))
+    net.give(net.op("CumSum", y, np.array(1)), net.op("Gather", y, np.array([60, 2, 2]), axis=1))
+
+
+FAMILIES = {"pictures": pictures, "sequences": sequences}
+
+
+def made(name: str) -> tuple[Graph, dict[str, Array]]:
+    net = Net()
+    FAMILIES[name](net, np.random.default_rng(7))
+    return net.graph(), net.feeds
+
+
+@pytest.fixture
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that can be shared out is, however little work it is."""
+    monkeypatch.setattr(share, "UNIT", 64)
+    monkeypatch.setattr(model, "UNIT", 64)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_bytes_do_not_depend_on_threads(name: str, small_units: None) -> None:
+    graph, feeds = made(name)
+    plain = NativeEngine(graph, schedule=False).run(feeds)
+    for count in COUNTS:
+        engine = NativeEngine(graph, threads=count)
+        for found in (engine.run(feeds), engine.run(feeds)):
+            for output, y in found.items():
+                assert y.tobytes() == plain[output].tobytes(), f"{output}, {count} threads"
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_plan_for_threads_is_valid_and_counts_their_scratch(name: str, small_units: None) -> None:
+    program = optimise(lower(made(name)[0]))
+    timeline, needed = timeline_of(program), [int(str(n)) for n in worker_bytes(program)]
+    one = plan(timeline)
+    for count in COUNTS:
+        wide, steps = with_workers(one, timeline, needed, count)
+        assert not check_plan(wide, steps)
+        assert wide.size == one.size + (count - 1) * max(needed)
+        assert wide.offsets == one.offsets
+    assert (max(needed) > 0) == (name == "sequences")
+
+
+def test_tiny_work_starts_no_thread() -> None:
+    code = """
+import os, numpy as np
+from slices import Net
+from sardonyx.native import NativeEngine
+net = Net()
+net.give(net.op("Relu", net.feed("x", np.ones((4, 100), np.float32))))
+before = os.listdir("/proc/self/task")
+NativeEngine(net.graph(), threads=4).run(net.feeds)
+assert os.listdir("/proc/self/task") == before
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_runs_at_the_same_time_and_after_a_fork_are_right() -> None:
+    graph, feeds = made("sequences")
+    engines = [NativeEngine(graph, threads=3), NativeEngine(graph, threads=2)]
+    want = {n: y.tobytes() for n, y in engines[0].run(feeds).items()}
+    wrong: list[str] = []
+
+    def work(engine: NativeEngine) -> None:
+        for _ in range(10):
+            found = engine.run(feeds)
+            wrong.extend(n for n, y in found.items() if y.tobytes() != want[n])
+
+    runners = [threading.Thread(target=work, args=(e,)) for e in (*engines, *engines)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join()
+    assert not wrong
+    child = os.fork()
+    if child == 0:
+        work(engines[0])
+        os._exit(1 if wrong else 0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_quotas_of_control_groups_of_either_version(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    write("proc/self/cgroup", "0::/a/b\n")
+    write("sys/fs/cgroup/a/cpu.max", "250000 100000\n")
+    write("sys/fs/cgroup/a/b/cpu.max", "max 100000\n")
+    assert list(quotas(tmp_path)) == [2.5]
+    write("proc/self/cgroup", "5:cpu,cpuacct:/docker/x\n3:memory:/y\n")
+    write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n")
+    write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
+    assert list(quotas(tmp_path)) == [1.5]
+    assert not list(quotas(tmp_path / "nowhere"))
+
+
+def test_a_pool_has_as_many_threads_as_asked_for_or_available() -> None:
+    assert pool_of(1).parallel_for == 0
+    assert pool_of(7).threads == 7
+    assert pool_of().threads == available() <= (os.cpu_count() or 1)
+
+
+MAIN = """
+extern void sardonyx_pool_for(void *, sardonyx_work *, const void *, int64_t);
+static int64_t threads = 4;
+static unsigned char scratch[3 * SARDONYX_WORKER_BYTES + 1] __attribute__((aligned(64)));
+"""
+
+
+def test_the_thread_sanitizer_finds_nothing(tmp_path: Path, small_units: None) -> None:
+    """Four threads, a program with every form, run twice; the second run finds threads awake."""
+    graph, feeds = made("sequences")
+    program = optimise(lower(graph))
+    found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
+
+    def printer(kernel: Kernel, same: Mapping[Buffer, Buffer]) -> Function:
+        return print_scheduled(kernel, same, threads=True)
+
+    source = emit(program, found, printer=printer, worker=needed)
+    main = main_c(program, source).replace("static const size_t", MAIN + "static const size_t", 1)
+    main = main.replace(
+        "  error = sardonyx_run(&context);",
+        "  context.parallel_for = sardonyx_pool_for, context.pool = &threads;\n"
+        "  context.scratch = scratch;\n"
+        "  error = sardonyx_run(&context);\n"
+        "  error = sardonyx_run(&context);",
+    )
+    texts = {**source.files(), "main.c": main, "weights.c": c_file("sardonyx", source.blob)}
+    texts["pool.c"] = POOL.read_text()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    units = [name for name in texts if name.endswith(".c")]
+    flags = "-std=gnu99 -O1 -g -ffp-contract=off -fno-strict-aliasing -fsanitize=thread"
+    built = subprocess.run(
+        ["gcc", *flags.split(), *units, "-o", "it", "-lm", "-lpthread"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    if "libtsan" in built.stderr:
+        pytest.skip("gcc has no libtsan here")
+    assert built.returncode == 0, built.stderr
+    (tmp_path / "in").write_bytes(b"".join(feeds[n].tobytes() for n in program.inputs))
+    command = ["setarch", "-R", "./it", "in", "out"]  # its shadow memory needs a known layout
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    want = NativeEngine(graph, threads=1).run(feeds)
+    assert (tmp_path / "out").read_bytes() == b"".join(want[n].tobytes() for n in program.outputs)
+
+
+def test_without_threads_the_emitted_text_has_none() -> None:
+    program = sample()
+    texts = emit(program, planned(program), printer=print_scheduled).files()
+    assert not any("parallel" in text or "thread" in text for text in texts.values())
