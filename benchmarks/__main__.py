@@ -2,7 +2,7 @@
 and Markdown.
 
     python -m benchmarks [--seconds 20] [--core 0] [--threads 1] [--output DIR] [--runs-only]
-                         [NAME ...]
+                         [--numerics winograd] [NAME ...]
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def main() -> None:
     )
     parser.add_argument("--core", type=int, default=0, help="-1: whichever is free")
     parser.add_argument("--threads", type=int, default=1, help="of each engine (default 1)")
+    parser.add_argument("--numerics", choices=["default", "winograd"], default="default")
     parser.add_argument("--runs-only", action="store_true", help="without loading and memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
@@ -54,7 +55,8 @@ def main() -> None:
             if not given.runs_only:
                 os.environ["SARDONYX_CACHE"] = cache
             path = written(name, given.output)
-            result["models"][name] = measured(path, given.seconds, given.runs_only, given.threads)
+            subject = Subject(str(path), threads=given.threads, numerics=given.numerics)
+            result["models"][name] = measured(subject, given.seconds, given.runs_only)
         (given.output / "result.json").write_text(json.dumps(result, indent=1))
     text = markdown(result)
     (given.output / "result.md").write_text(text)
@@ -94,13 +96,12 @@ def macs(path: Path) -> int:
     return sum(of_kernel(x.kernel) for x in lower(bind(graph, types, feeds)).launches)
 
 
-def measured(
-    path: Path, seconds: float, runs_only: bool = False, threads: int = 1
-) -> dict[str, Any]:
+def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[str, Any]:
     """Loading in a process of its own; the seconds for each run (of the CPU for one thread, by the
     clock on the wall for more), the runtimes in turn, so many threads each; whether the outputs
     agree with ours; lacking: why another runtime cannot run the model."""
-    feeds, subject = inputs(path), Subject(str(path), threads=threads)
+    path, threads = Path(subject.path), subject.threads
+    feeds = inputs(path)
     load, runs, outputs, lacking = {}, {}, {}, {}
     for name, make in PEERS.items():
         try:

@@ -31,6 +31,7 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "efficientnet": pictures.efficientnet,
         "resnet18": pictures.resnet18,
         "unet": pictures.unet,
+        "vgg": pictures.vgg,
         "quantised": pictures.quantised,
         "vit": sequences.vit,
         "minilm": sequences.minilm,

@@ -41,6 +41,17 @@ def resnet18() -> onnx.ModelProto:
     return net.model({"x": [1, 3, 224, 224]}, {y: [1, CLASSES]})
 
 
+def vgg() -> onnx.ModelProto:
+    """The convolutions of VGG-16 at 224 x 224, and one classifier after a mean."""
+    net, x, before = Net(), "x", 3
+    for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            x, before = net.op("Relu", net.conv(x, before, width, 3)), width
+        x = net.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    y = net.pooled(x, before, CLASSES)
+    return net.model({"x": [1, 3, 224, 224]}, {y: [1, CLASSES]})
+
+
 def unet() -> onnx.ModelProto:
     """A U-Net of 16 to 128 channels at 128 x 128."""
     net, widths = Net(), (16, 32, 64, 128)

@@ -16,7 +16,7 @@ from onnx import NodeProto
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
-from sardonyx.resolve import graph_from_nodes
+from sardonyx.resolve import Numerics, graph_from_nodes
 from sardonyx.types import Array, DType, TensorType
 
 FAR = 1 << 62  # Slice: to the end
@@ -32,6 +32,7 @@ class Net:
     weights: dict[str, Array] = field(default_factory=dict)
     feeds: dict[str, Array] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
+    numerics: Numerics = "default"
 
     def op(self, op_type: str, *inputs: str | Array, count: int = 1, **attributes: Any) -> Any:
         """Adds a node; the name of its output, or the names of its `count` outputs. Arrays become
@@ -59,7 +60,12 @@ class Net:
     def graph(self) -> Graph:
         types = {n: TensorType(_dtype(v), v.shape) for n, v in self.feeds.items()}
         return graph_from_nodes(
-            self.nodes, self.weights, inputs=list(self.feeds), outputs=self.outputs, types=types
+            self.nodes,
+            self.weights,
+            inputs=list(self.feeds),
+            outputs=self.outputs,
+            types=types,
+            numerics=self.numerics,
         )
 
 
@@ -111,6 +117,17 @@ def convolutional(net: Net) -> None:
     fc, bias = _weights("fc", 10, 21), seeded.normal("fc bias", 10)
     logits = net.op("Gemm", pooled, fc, bias, transB=1, alpha=0.75, beta=1.5)
     net.give(a, e, g, h, net.op("Softmax", logits), net.op("LogSoftmax", logits))
+
+
+def tiles(net: Net) -> None:
+    """numerics="winograd": tiles of 4 x 4 and of 2 x 2, partial ones, and what is fused to them."""
+    net.numerics = "winograd"
+    x = net.feed("tiles", seeded.normal("tiles", 2, 16, 13, 18))
+    a = net.op("Relu", net.op("Conv", x, _weights("tiles a", 32, 16, 3, 3), pads=[1, 1, 1, 1]))
+    b = net.op("Conv", a, _weights("tiles b", 20, 32, 3, 3), seeded.normal("tiles bias", 20))
+    c = net.op("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
+    d = net.op("Conv", c, _weights("tiles d", 20, 20, 3, 3), pads=[1, 2, 1, 0])
+    net.give(b, net.op("Add", d, c))
 
 
 def _weights(seed: str, *shape: int) -> Array:
@@ -356,6 +373,7 @@ def moves(net: Net) -> None:
 
 PARTS: dict[str, Callable[[Net], None]] = {
     "convolutional": convolutional,
+    "tiles": tiles,
     "transformer": transformer,
     "edge_floats": edge_floats,
     "edge_products": edge_products,

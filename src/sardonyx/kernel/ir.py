@@ -6,7 +6,9 @@
            | For(axis, stmt*)                         in ascending order
            | If(cond, stmt*, stmt*)
            | Set(local, expr)
-           | Store(buffer, index, expr)               traps when the index is out of bounds
+           | Store(buffer, index, expr, proven, raw)  traps when the index is out of bounds; proven:
+                                                      a pass has shown that it is not; raw: scratch
+                                                      for arithmetic, where a NaN may be any
     expr   = Const(value, dtype)
            | Size(dim)                                a dim as an int64
            | Axis(name, extent)                       the index variable itself, int64
@@ -68,6 +70,8 @@ class Store:
     buffer: Buffer
     index: tuple[Expr, ...]
     expr: Expr
+    proven: bool = False
+    raw: bool = False
 
 
 Stmt: TypeAlias = Union[Compute, For, If, Set, Store]

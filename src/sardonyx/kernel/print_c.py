@@ -209,10 +209,13 @@ def compute(s: Compute, names: Writer) -> list[str]:
 
 def store(s: Store, names: Writer) -> list[str]:
     """One element, after checking that it is there."""
-    check = [not inside(i, d) for i, d in zip(s.index, s.buffer.shape, strict=True)]
+    pairs = zip(s.index, s.buffer.shape, strict=True)
+    check = [not s.proven and not inside(i, d) for i, d in pairs]
     twice: list[Expr] = [i for i, c in zip(s.index, check, strict=True) if c]
     lines, texts = evaluate(names, [*s.index, s.expr, *twice])
-    index, value = texts[: len(s.index)], stored(texts[len(s.index)], s.expr, s.buffer.dtype)
+    index, value = texts[: len(s.index)], texts[len(s.index)]
+    if not s.raw:
+        value = stored(value, s.expr, s.buffer.dtype)
     target = f"{names.element(s.buffer, index)} = {bare(value)};"
     if not any(check):
         return [*lines, target]

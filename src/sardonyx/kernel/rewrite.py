@@ -25,7 +25,7 @@ Loads = Callable[[Load], Expr | None]
 
 def rewrite(
     root: Expr,
-    given: Mapping[Axis, Expr] | Mapping[Fold, Expr],
+    given: Mapping[Axis, Expr] | Mapping[Fold, Expr] | Mapping[Expr, Expr],
     loads: Loads = lambda load: None,
 ) -> Expr:
     """root with the nodes of `given` replaced (axes, for instance), and each load, its index

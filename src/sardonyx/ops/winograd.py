@@ -33,7 +33,7 @@ from sardonyx.types import Array
 
 NAME = "WinogradConv"
 NEAR, FAR = 0.625, 1.5  # the points of F(4 x 4), with their opposites
-STREAMED = 16  # a transformed weight costs as much as so many products: it is read from far away
+STREAMED = 16
 LEAST = 16  # fewer channels are not worth the transforms
 TILES = (1, 2, 4)  # outputs along an edge of a tile; 1 is the direct definition
 
@@ -92,16 +92,14 @@ def winograd_conv(
 def tiled(k: Builder, x: Tensor, w: Tensor, b: Tensor | None, win: Window, m: int) -> Tensor:
     """The convolution by tiles of m x m outputs."""
     filters, channels, *_ = numbers(w.shape, "the shape of the weights")
-    n, (high, wide) = x.shape[0], win.output
-    rows, columns = ceil_div(high, m), ceil_div(wide, m)
-    sums = _products(k, _patches(k, x, win, m), _weights(k, w, m), (n, rows, columns), channels)
+    sums = _products(k, _patches(k, x, win, m), _weights(k, w, m), channels)
 
     def element(n: Axis, f: Axis, i: Axis, j: Axis) -> Expr:
         tile = [[sums[r, c, n, i // m, j // m, f] for c in range(m + 2)] for r in range(m + 2)]
         total = _both_ways(OUTPUT[m], tile, i % m, j % m)
         return total if b is None else total + b[f]
 
-    return k.compute((n, filters, high, wide), element, t.float32)
+    return k.compute((x.shape[0], filters, *win.output), element, t.float32)
 
 
 def _weights(k: Builder, w: Tensor, m: int) -> Tensor:
@@ -132,36 +130,36 @@ def matrix(m: int) -> Array:
 
 
 def _patches(k: Builder, x: Tensor, win: Window, m: int) -> Tensor:
-    """[t, t, n, rows, columns, channels]: B' x B of each tile, the channels in blocks of 16."""
+    """[t, t, n, rows, columns, channels / 16, 16]: B' x B of each tile."""
     n, channels, *_ = x.shape
     tiles = [ceil_div(size, m) for size in win.output]
-    split = isinstance(channels, int) and channels % BLOCK == 0
-    blocks = (ceil_div(channels, BLOCK), BLOCK) if split else (channels,)
+    span = range(m + 2)
 
-    def element(p: Axis, q: Axis, n: Axis, i: Axis, j: Axis, *c: Axis) -> Expr:
-        channel = c[0] * BLOCK + c[1] if split else c[0]
+    def element(p: Axis, q: Axis, n: Axis, i: Axis, j: Axis, block: Axis, c: Axis) -> Expr:
         top, left = i * m - win.begin[0], j * m - win.begin[1]
-        span = range(m + 2)
-        patch = [[x.guard((n, channel, top + r, left + s)) for s in span] for r in span]
+        at = n, block * BLOCK + c
+        patch = [[x.guard((*at, top + r, left + s)) for s in span] for r in span]
         return _both_ways(INPUT[m], patch, p, q)
 
-    return k.compute((m + 2, m + 2, n, *tiles, *blocks), element, t.float32)
+    shape = (m + 2, m + 2, n, *tiles, ceil_div(channels, BLOCK), BLOCK)
+    return k.compute(shape, element, t.float32)
 
 
-def _products(
-    k: Builder, patches: Tensor, weights: Tensor, tiles: Sequence[Dim], channels: int
-) -> Tensor:
+def _products(k: Builder, patches: Tensor, weights: Tensor, channels: int) -> Tensor:
     """[t, t, n, rows, columns, filters]: the sums over channels, ascending."""
-    size, filters = weights.shape[0], weights.shape[-1]
+    filters = weights.shape[-1]
+    load = weights.guard if channels % BLOCK else weights.__getitem__
 
     def element(p: Axis, q: Axis, n: Axis, i: Axis, j: Axis, f: Axis) -> Expr:
-        def term(*c: Axis) -> tuple[Expr, Expr]:
-            channel = c[0] * BLOCK + c[1] if len(c) == 2 else c[0]
-            return patches[(p, q, n, i, j, *c)], weights[p, q, channel, f]
+        def term(block: Axis, c: Axis) -> tuple[Expr, Expr]:
+            return patches[p, q, n, i, j, block, c], load((p, q, block * BLOCK + c, f))
 
-        return k.dot(patches.shape[5:], term)
+        def present(block: Axis, c: Axis) -> Expr:
+            return block * BLOCK + c < channels
 
-    return k.compute((size, size, *tiles, filters), element, t.float32)
+        return k.dot(patches.shape[5:], term, present if channels % BLOCK else None)
+
+    return k.compute((*patches.shape[:5], filters), element, t.float32)
 
 
 Transform = Callable[[Sequence[Expr]], list[Expr]]

@@ -29,6 +29,8 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.ops.registry import INTERNAL
+from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
@@ -110,7 +112,7 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return None
     if uses is None or not all(_allowed(last, len(producer.kernel.body), u, alone) for u in uses):
         return None
-    if _has_fold(last.expr) and len(uses) != 1:
+    if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
     replaced = {b for b in buffers if b is not None}
     if last.buffer is target:

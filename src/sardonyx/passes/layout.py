@@ -19,8 +19,10 @@ from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
-from sardonyx.kernel.ir import Compute, Stmt
+from sardonyx.kernel.ir import Compute, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.ops.registry import INTERNAL
+from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.program import Launch, Program
@@ -92,7 +94,7 @@ def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layouts that suit it."""
     found = convolution(launch)
     terms = None if found is None else factors(found)
-    source = None if terms is None else name_of(launch, terms[0])
+    source = transformed(launch) if terms is None else name_of(launch, terms[0])
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
@@ -115,6 +117,15 @@ def _place(launch: Launch, state: _State) -> None:
     for name in given:
         state.need(name, PLAIN)
     state.launches.append(launch)
+
+
+def transformed(launch: Launch) -> str | None:
+    """The tensor whose patches a convolution by tiles (ops/winograd.py) transforms first."""
+    if not launch.performs(INTERNAL, WINOGRAD):
+        return None
+    first = launch.kernel.body[0]
+    loads = (e for e in walk(*expressions(first)) if isinstance(e, Load))
+    return next((name for e in loads if (name := name_of(launch, e)) is not None), None)
 
 
 def name_of(launch: Launch, load: Expr) -> str | None:

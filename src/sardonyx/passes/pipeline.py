@@ -17,6 +17,7 @@ from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
+from sardonyx.passes.tiles import in_tiles
 
 STEPS = (constant_bounds, join_shuffles, narrow, fuse, block_channels, pad_inputs, pack)
 
@@ -83,6 +84,6 @@ def _optimise(program: Program, fused: bool = True) -> Program:
     for step in (lambda p: fold_constants(p, fused), *STEPS):
         program = step(program)
         verify(program)
-    program = collapse(join_rows(fold_constants(program, fused)))
+    program = in_tiles(collapse(join_rows(fold_constants(program, fused))))
     verify(program)
     return program

@@ -33,6 +33,10 @@ class Launch:
     operations: tuple[Operation, ...]
     call: Call | None = None
 
+    def performs(self, domain: str, op_type: str) -> bool:
+        """Whether it does the work of such an operation."""
+        return any((op.domain, op.op_type) == (domain, op_type) for op in self.operations)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:

@@ -1,0 +1,314 @@
+"""Convolutions by tiles (ops/winograd.py), some tiles at a time, so that they stay in the cache.
+
+    V = patches of x, transformed        For block:   V of these tiles
+    P = products of V and weights   =>                P of these tiles
+    Y = P transformed, epilogue                       Y of these tiles
+
+Where V and Y choose one of many expressions by an index, all of them are computed for one tile and
+sixteen channels together, and what they share once. Tiles are counted through the whole batch; the
+last block counts its last tile again. Each value is what it was, so no bit changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product as cartesian
+from typing import TypeAlias
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, product
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, Local, lift, walk
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
+from sardonyx.kernel.print_product import packed_product
+from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.kernel.unroll import Pool, Target, assignments
+from sardonyx.ops.common import minimum
+from sardonyx.ops.registry import INTERNAL
+from sardonyx.ops.window import conjunction, within
+from sardonyx.ops.winograd import NAME
+from sardonyx.passes.patches import Outputs, Patch, loads_of, outputs_of, patch_of
+from sardonyx.passes.program import Launch, Program
+
+LANES = 16
+ROOM = 1 << 19  # bytes that V and P of one block may take, where enough tiles fit
+ROWS = 6  # tiles that fill the registers
+EXTRA = 2  # what a block costs beside its tiles, in tiles
+FEWEST = 24  # tiles of a block: with fewer, the weights would be read too often
+
+
+def in_tiles(program: Program) -> Program:
+    """Each convolution by tiles, a block of tiles at a time."""
+    return replace(program, launches=tuple(_launch(launch) for launch in program.launches))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """The statements of a convolution by tiles, and what the others of its kernel are. packed: the
+    weights; tail: how many channels the last block has, if it is not full."""
+
+    before: tuple[Stmt, ...]
+    patches: Compute
+    products: Compute
+    outputs: Compute
+    packed: Load
+    tail: int | None
+    patch: Patch
+    form: Outputs
+
+    @property
+    def tiles(self) -> tuple[Dim, ...]:
+        """The tiles: of the batch, down and across."""
+        return self.patches.buffer.shape[2:5]
+
+
+def _launch(launch: Launch) -> Launch:
+    if not launch.performs(INTERNAL, NAME):
+        return launch
+    parts = _parts(launch.kernel)
+    kernel = None if parts is None else _blocked(parts, launch.kernel)
+    return launch if kernel is None else replace(launch, kernel=kernel)
+
+
+def _parts(kernel: Kernel) -> _Parts | None:
+    """The three statements, if the kernel is a convolution by tiles whose weights are packed."""
+    made = {s.buffer: s for s in kernel.body if isinstance(s, Compute)}
+    last = kernel.body[-1]
+    if len(made) != len(kernel.body) or not isinstance(last, Compute):
+        return None
+    if any(isinstance(e, Fold) for e in walk(last.expr)):
+        return None
+    loaded = [made[e.buffer] for e in walk(last.expr) if isinstance(e, Load) and e.buffer in made]
+    found = packed_product(loaded[0]) if len({id(s) for s in loaded}) == 1 else None
+    if found is None or found.c.a.buffer not in made or len(loaded[0].axes) != 6:
+        return None
+    products, patches = loaded[0], made[found.c.a.buffer]
+    patch, form = patch_of(patches), outputs_of(last, products.buffer)
+    if patch is None or form is None:
+        return None
+    before = tuple(s for s in kernel.body[:-1] if s is not patches and s is not products)
+    return _Parts(before, patches, products, last, found.packed, found.c.tail, patch, form)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Block:
+    """A block of `count` tiles: what it holds of V and of P, one tile as it comes and goes, and the
+    tile at hand: its number in all, in the batch, down and across."""
+
+    size: int
+    blocks: int
+    filters: int
+    count: int
+    axis: Axis
+    v: Buffer
+    p: Buffer
+    one: Buffer
+    number: Local
+    n: Local
+    row: Local
+    column: Local
+
+
+def _block(parts: _Parts) -> _Block | None:
+    shape, filters = parts.patches.buffer.shape, parts.products.axes[-1].extent
+    size, blocks, total = shape[0], shape[-2], product(parts.tiles)
+    if not (isinstance(size, int) and isinstance(blocks, int) and isinstance(filters, int)):
+        return None
+    count = _count(total, 4 * size * size * (LANES * blocks + filters))
+    whole = filters % LANES == 0
+    sums = (count, filters // LANES, size, size, LANES) if whole else (size, size, count, filters)
+    found = (Local(name, t.int64) for name in ("tile", "n", "row", "column"))
+    return _Block(
+        size, blocks, filters, count,
+        Axis("b", (total + (count - 1)) // count),
+        Buffer("v", t.float32, (count, blocks, size, size, LANES)),
+        Buffer("p", t.float32, sums),
+        Buffer("one", t.float32, (size, size, LANES)),
+        *found,
+    )  # fmt: skip
+
+
+def _count(tiles: Dim, each: int) -> int:
+    """The tiles of a block, in sixes as the registers take them; `each` is how many bytes one
+    takes."""
+    most = max(ROOM // each, FEWEST) // ROWS * ROWS
+    if not isinstance(tiles, int):
+        return most
+    return min(range(ROWS, most + 1, ROWS), key=lambda n: (-(-tiles // n) * (n + EXTRA), -n))
+
+
+def _blocked(parts: _Parts, kernel: Kernel) -> Kernel | None:
+    """The kernel with the three in a loop over blocks of tiles."""
+    block = _block(parts)
+    if block is None:
+        return None
+    first, second = Axis("r", block.count), Axis("r", block.count)
+    body = (
+        _each(parts, block, first, _inputs(parts, block, first)),
+        _products(parts, block),
+        _each(parts, block, second, _outputs(parts, block, second)),
+    )
+    gone = parts.patches.buffer, parts.products.buffer
+    kept = (b for b in kernel.temporaries if b not in gone)
+    return replace(
+        kernel,
+        temporaries=(*kept, block.v, block.p, block.one),
+        body=(*parts.before, For(block.axis, body)),
+    )
+
+
+def _each(parts: _Parts, block: _Block, r: Axis, body: Sequence[Stmt]) -> For:
+    """body for each tile r of a block."""
+    _, down, across = parts.tiles
+    found = (
+        Set(block.number, minimum(block.axis * block.count + r, product(parts.tiles) - 1)),
+        Set(block.n, block.number // (down * across)),
+        Set(block.row, block.number // across % down),
+        Set(block.column, block.number % across),
+    )
+    return For(r, (*found, *body))
+
+
+def _strips(extent: int) -> Iterator[tuple[Axis | None, Axis, Expr]]:
+    """An axis sixteen points at a time, then the rest: a loop or None, lanes, what the axis is."""
+    whole, rest = divmod(extent, LANES)
+    if whole:
+        strip, lane = Axis("s", whole), Axis("l", LANES)
+        yield (None, lane, lane) if extent == LANES else (strip, lane, strip * LANES + lane)
+    if rest:
+        lane = Axis("l", rest)
+        yield None, lane, lane + whole * LANES
+
+
+def _nested(axis: Axis | None, body: Sequence[Stmt]) -> list[Stmt]:
+    return list(body) if axis is None else [For(axis, tuple(body))]
+
+
+def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
+    """What transforms the patch of one tile, sixteen channels at a time. A patch that lies partly
+    outside x is gathered first, with its zeros."""
+    patch, size = parts.patch, block.size
+    _, _, n, row, column, channel, lane = parts.patches.axes
+    here: dict[Axis, Expr] = {n: block.n, row: block.row, column: block.column}
+    corner = Local("top", t.int64), Local("left", t.int64)
+    pairs = list(zip(corner, patch.dims, strict=True))
+    made: list[Stmt] = [Set(local, rewrite(patch.low[d], here)) for local, d in pairs]
+    whole = conjunction([c >= 0 for c in corner])
+    whole = whole & conjunction([c <= patch.source.shape[d] - size for c, d in pairs])
+    last = LANES if parts.tail is None else parts.tail
+    for strip, lanes, c in _strips(LANES * (block.blocks - 1) + last):
+        where: dict[Axis, Expr] = {**here, channel: canonical(c // LANES), lane: lanes}
+        index = [rewrite(e, where) for e in patch.low]
+
+        def element(i: Expr, j: Expr, index: Sequence[Expr] = index) -> Load:
+            at = {d: local + k for (local, d), k in zip(pairs, (i, j), strict=True)}
+            return Load(patch.source, tuple(at.get(d, e) for d, e in enumerate(index)))
+
+        def held(i: Expr, j: Expr, lanes: Axis = lanes) -> Load:
+            return Load(block.one, (i, j, lanes))
+
+        target = r, where[channel]
+        direct = _transformed(parts, block, target, lanes, element)
+        if not patch.open:
+            made += _nested(strip, [direct])
+            continue
+        padded = _transformed(parts, block, target, lanes, held)
+        gathered = _gathered(block, lanes, patch, element)
+        made += _nested(strip, [If(whole, (direct,), (gathered, padded))])
+    return made
+
+
+Element: TypeAlias = Callable[[Expr, Expr], Load]
+
+
+def _transformed(
+    parts: _Parts, block: _Block, target: tuple[Expr, Expr], lanes: Axis, element: Element
+) -> For:
+    """All elements of V for one tile and sixteen channels; element(i, j) is that of the patch."""
+    p, q, *_ = parts.patches.axes
+    loads: dict[Expr, Expr] = {x: element(lift(i), lift(j)) for x, i, j in parts.patch.loads}
+    e, pool, found = rewrite(parts.patches.expr, loads), Pool(), list[Target]()
+    for i, j in cartesian(range(block.size), repeat=2):
+        value = pool.settled(e, {p: lift(i), q: lift(j)})
+        found.append((block.v, (*target, lift(i), lift(j), lanes), value))
+    return For(lanes, tuple(assignments(found)))
+
+
+def _gathered(block: _Block, lanes: Axis, patch: Patch, element: Element) -> For:
+    """The patch, zeros where it lies outside x."""
+    i, j = Axis("i", block.size), Axis("j", block.size)
+    x = element(i, j)
+    at, sizes = [x.index[d] for d in patch.dims], [patch.source.shape[d] for d in patch.dims]
+    inside = within(at, [0, 0], sizes)
+    copy, zero = (
+        For(lanes, (Store(block.one, (i, j, lanes), e),)) for e in (x, lift(0.0, t.float32))
+    )
+    return For(i, (For(j, (If(inside, (copy,), (zero,)),)),))
+
+
+def _products(parts: _Parts, block: _Block) -> Compute:
+    """The products of a block. Where the filters fill blocks, their sums lie as V does."""
+    s, r = parts.products, Axis("r", block.count)
+    p, q, f = s.axes[0], s.axes[1], s.axes[-1]
+    packed, given, loads = parts.packed, dict[Axis, Expr](), dict[Expr, Expr]()
+    axes: tuple[Axis, ...] = (p, q, r, f)
+    if block.filters % LANES == 0:
+        outer, lane = Axis("f", block.filters // LANES), Axis("l", LANES)
+        axes, given = (r, outer, p, q, lane), {f: outer * LANES + lane}
+        shape = packed.buffer.shape
+        view = Buffer(
+            packed.buffer.name,
+            t.float32,
+            (*shape[:3], 1, *shape[3:]),
+            base=packed.buffer.root,
+        )
+        loads[packed] = Load(view, (p, q, outer, lift(0), *packed.index[3:-1], lane))
+
+    def load(e: Load) -> Expr | None:
+        if e.buffer is not parts.patches.buffer:
+            return None
+        i, j, *_, channels, lane = e.index
+        return Load(block.v, (r, channels, i, j, lane))
+
+    e = rewrite(s.expr, loads, load)
+    return Compute(block.p, axes, rewrite(e, given))
+
+
+def _outputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
+    """What transforms the sums of one tile, and stores its outputs."""
+    s, form, made = parts.outputs, parts.form, list[Stmt]()
+    edge = Axis("i", form.edge), Axis("j", form.edge)
+    places = block.row * form.edge + edge[0], block.column * form.edge + edge[1]
+    assert isinstance(form.lanes.extent, int)
+    for strip, lanes, c in _strips(form.lanes.extent):
+        where: dict[Axis, Expr] = {s.axes[0]: block.n, form.lanes: c}
+        found: dict[Expr, Expr] = {
+            x: Load(block.p, _sum_at(block, r, x.index[:2], rewrite(x.index[-1], where)))
+            for x in loads_of(form.core, parts.products.buffer)
+        }
+        found |= {e: edge[d] for e, d in form.places}
+        e, pool, targets = rewrite(form.core, found), Pool(), list[Target]()
+        for i, j in cartesian(range(form.edge), repeat=2):
+            value = pool.settled(e, {edge[0]: lift(i), edge[1]: lift(j)})
+            targets.append((block.one, (lift(i), lift(j), lanes), value))
+        where |= dict(zip(form.axes, places, strict=True))
+        one: dict[Expr, Expr] = {form.core: Load(block.one, (*edge, lanes))}
+        at = tuple(where.get(a, a) for a in s.axes)
+        body: Stmt = For(lanes, (Store(s.buffer, at, rewrite(s.expr, one | where), True),))
+        for d in (1, 0):
+            extent = form.axes[d].extent
+            if not isinstance(extent, int) or extent % form.edge:
+                body = If(places[d] < extent, (body,))
+            body = For(edge[d], (body,))
+        nest = _nested(strip, [For(lanes, tuple(assignments(targets))), body])
+        for a in form.channels:
+            nest = [For(a, tuple(nest))]
+        made += nest
+    return made
+
+
+def _sum_at(block: _Block, r: Axis, at: Sequence[Expr], f: Expr) -> tuple[Expr, ...]:
+    """Where the sum of tile r for filter f at a position lies."""
+    if block.filters % LANES:
+        return (*at, r, f)
+    return (r, canonical(f // LANES), *at, canonical(f % LANES))
