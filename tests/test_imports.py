@@ -46,7 +46,8 @@ TABLE = {
     "calls": "errors types memory compiler build threads numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls threads numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine trace emit build numpy",
-    "engines": f"{SIZES} graph ops infer feeds machine stages passes compiler native",
+    "whole": f"{SIZES} graph infer passes numpy",
+    "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native",
     "accuracy": f"{IR} graph infer machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"

@@ -26,6 +26,7 @@ from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.stages import Runner, is_staged
 from sardonyx.types import Value
+from sardonyx.whole import Program, Programs
 
 Kind: TypeAlias = Literal["machine", "native", "auto"]
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -69,24 +70,30 @@ class MachineEngine:
 
 class StagedEngine:
     """A graph whose sizes depend on data, or in which the host takes part: each part that can be
-    compiled is run by an engine of its own (sardonyx/stages.py)."""
+    compiled is run by an engine of its own (stages.py); the whole, where feeds allow it and it
+    pays (whole.py)."""
 
     name = "native"
 
-    def __init__(self, graph: Graph, make: Callable[[Graph], Engine]) -> None:
+    def __init__(self, graph: Graph, make: Callable[[Graph], Program]) -> None:
         self.graph = graph
         self._runner = Runner(make)
+        self._programs = Programs(graph, make)
+        self.quick = self._programs.quick
         self._ran = False
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
-        found = self._runner.run(self.graph, checked(self.graph, feeds))
+        fed = checked(self.graph, feeds)
+        program = self._programs.find(fed)
+        found = self._runner.run(self.graph, fed) if program is None else program.run(fed)
         self._ran = True
         return found
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
-        sizes = [engine.memory() for engine in self._runner.all_made()]
+        made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
+        sizes = [engine.memory() for engine in made]
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)

@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-import numpy as np
-
 from sardonyx import types as t
 from sardonyx.dims import symbols
 from sardonyx.errors import Undetermined, UnsupportedModel
@@ -21,10 +19,13 @@ from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
+from sardonyx.passes.branches import known_value, taken
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.trips import iterations
 from sardonyx.plan import plan
 from sardonyx.types import TensorType
 
@@ -35,6 +36,7 @@ def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program
 
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
+    graph = taken(graph)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
     launches: list[Launch] = []
@@ -60,17 +62,17 @@ def _control(
 ) -> list[Launch]:
     match op.op_type, op.since:
         case "If", _:
-            return [_if(op, tensors, fused)]
+            return [_if(graph, op, tensors, fused)]
         case "Loop", _:
             return [_loop(graph, op, tensors, fused)]
         case "Scan", since if since >= 9:
-            return _scan(op, tensors, fused)
+            return _scan(graph, op, tensors, fused)
     raise Undetermined(f"{op}: Scan-{op.since} is for the host")
 
 
-def _if(op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
+def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
     branches = (op.subgraphs["then_branch"], op.subgraphs["else_branch"])
-    bodies = [_body(op, _inferred(op, b, (), tensors), fused) for b in branches]
+    bodies = [_body(op, _inferred(graph, op, b, (), tensors), fused) for b in branches]
     kinds = [_given(b) for b in bodies]
     if kinds[0] != kinds[1]:
         raise Undetermined(f"{op}: its branches give {_text(kinds[0])} and {_text(kinds[1])}")
@@ -81,13 +83,13 @@ def _if(op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
 def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
     trips, cond, *carried = (*op.inputs, *[""] * (2 - len(op.inputs)))
     own = [TensorType(t.int64, ()), TensorType(t.bool_, ()), *_known(op, carried, tensors)]
-    body = _inferred(op, op.subgraphs["body"], own, tensors)
+    body = _inferred(graph, op, op.subgraphs["body"], own, tensors)
     made, states = _body(op, body, fused), len(carried)
     _, *kinds = _given(made)
     if kinds[:states] != own[2:]:
         raise Undetermined(f"{op}: a carried value changes its type")
     if kinds[states:]:
-        count = _trips(graph, op, trips, cond, body)
+        count = iterations(graph, op, body)
         kinds[states:] = [_rows(k, count) for k in kinds[states:]]
     results = _results(op, op.outputs, kinds, tensors)
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
@@ -99,35 +101,7 @@ def _rows(kind: TensorType, count: int) -> TensorType:
     return TensorType(kind.dtype, (count, *(kind.shape or ())))
 
 
-def _trips(graph: Graph, op: Operation, trips: str, cond: str, body: Graph) -> int:
-    """The number of iterations, where it is known; `body` is inferred."""
-    count = _value(graph, trips)
-    if count is None or (cond and not _always(graph, cond)):
-        raise Undetermined(f"{op}: how often it runs is not known")
-    if not _goes_on(body, body.outputs[0]):
-        raise Undetermined(f"{op}: when it ends is not known")
-    return max(0, int(count.reshape(())))
-
-
-def _always(graph: Graph, cond: str) -> bool:
-    value = _value(graph, cond)
-    return value is not None and bool(value.reshape(()))
-
-
-def _goes_on(body: Graph, cond: str) -> bool:
-    """Whether the condition that a body gives is the one it gets, or true."""
-    producers = body.producers()
-    while cond in producers and body.operations[producers[cond]].op_type == "Identity":
-        cond = body.operations[producers[cond]].inputs[0]
-    return cond == body.inputs[1] or _always(body, cond)
-
-
-def _value(graph: Graph, name: str) -> np.ndarray | None:
-    found = graph.values.get(name, graph.initializers.get(name))
-    return None if found is None or name in graph.overridable or found.dtype == object else found
-
-
-def _scan(op: Operation, tensors: dict[str, TensorType], fused: bool) -> list[Launch]:
+def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> list[Launch]:
     count = int(op.attributes["num_scan_inputs"])
     states, names, before = len(op.inputs) - count, list(op.inputs), list[Launch]()
     kinds = _known(op, op.inputs, tensors)
@@ -140,7 +114,7 @@ def _scan(op: Operation, tensors: dict[str, TensorType], fused: bool) -> list[La
     if len(lengths) != 1:
         raise Undetermined(f"{op}: the scanned inputs have the lengths {sorted(map(str, lengths))}")
     own = [*moved[:states], *(TensorType(k.dtype, (k.shape or ())[1:]) for k in moved[states:])]
-    made = _body(op, _inferred(op, op.subgraphs["body"], own, tensors), fused)
+    made = _body(op, _inferred(graph, op, op.subgraphs["body"], own, tensors), fused)
     given = _given(made)
     if given[:states] != moved[:states]:
         raise Undetermined(f"{op}: a state changes its type")
@@ -182,14 +156,22 @@ def _moved(
 
 
 def _inferred(
-    op: Operation, body: Graph, own: Sequence[TensorType], tensors: Mapping[str, TensorType]
+    graph: Graph,
+    op: Operation,
+    body: Graph,
+    own: Sequence[TensorType],
+    tensors: Mapping[str, TensorType],
 ) -> Graph:
-    """A subgraph whose inputs have these types, what it captures as further inputs."""
+    """A subgraph whose inputs have these types, what it captures as further inputs, whose values
+    are known where they are known outside."""
     outer = tuple(dict.fromkeys(captures(body)))
     types = {n: k for n, k in body.types.items() if n in body.initializers}
     types |= dict(zip(body.inputs, own, strict=True))
     types |= dict(zip(outer, _known(op, outer, tensors), strict=True))
-    return infer(replace(body, inputs=(*body.inputs, *outer), types=types, declared={}))
+    found = {n: known_value(graph, n) for n in outer}
+    values = {n: v for n, v in found.items() if v is not None and v.size <= LIMIT}
+    inputs = (*body.inputs, *outer)
+    return infer(replace(body, inputs=inputs, types=types, declared={}, values=values))
 
 
 def _body(op: Operation, graph: Graph, fused: bool) -> Body:

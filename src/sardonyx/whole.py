@@ -1,0 +1,103 @@
+"""A graph with control flow as one program, for the sizes (and values) that it is often fed with.
+
+Where sizes are numbers, If, Loop and Scan can be compiled (passes/lower.py); an If or Loop whose
+condition follows from small inputs is decided before. Such a program takes seconds to compile, and
+serves one set of sizes: the first ones get it at once, others when they have come often enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from threading import RLock
+from typing import Protocol
+
+import numpy as np
+
+from sardonyx.errors import ModelError, Undetermined
+from sardonyx.graph import Graph
+from sardonyx.infer import bind, infer, value_inputs
+from sardonyx.passes.lower import lower
+from sardonyx.types import Array, TensorType, Value
+
+OFTEN = 4  # runs with the same sizes
+PROGRAMS = 8  # of one graph at most
+SMALL = 8  # elements of an input whose value may decide a branch
+
+
+class Program(Protocol):
+    """What a program is run by."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
+        """The outputs by name."""
+
+    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
+        """The outputs in order, where the feeds are like those of the last run."""
+
+    def memory(self) -> tuple[int, int]:
+        """N and its lower bound."""
+
+
+Deciding = tuple[tuple[str, bytes], ...]  # inputs whose values a program is made for
+
+
+@dataclass(slots=True, eq=False)
+class Programs:
+    """The programs of one graph."""
+
+    graph: Graph
+    make: Callable[[Graph], Program]
+    made: dict[object, Program | None] = field(default_factory=dict)
+    _asked: dict[object, int] = field(default_factory=dict)
+    _last: tuple[Deciding, Program] | None = None
+    _lock: RLock = field(default_factory=RLock)
+
+    def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
+        """The outputs in order, where the feeds are like those of the last program's last run."""
+        if self._last is None:
+            return None
+        values, program = self._last
+        if all(n in feeds and np.asarray(feeds[n]).tobytes() == v for n, v in values):
+            return program.quick(feeds)
+        return None
+
+    def find(self, fed: Mapping[str, Value]) -> Program | None:
+        """The program for these feeds, made now if it is time; None where stages have to do."""
+        arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
+        if arrays.keys() != set(self.graph.inputs):
+            return None
+        with self._lock:
+            shapes = tuple((n, v.shape) for n, v in sorted(arrays.items()))
+            sizes = {n for n in value_inputs(self.graph) if n in arrays}
+            small = {n for n, v in arrays.items() if v.size <= SMALL and v.dtype.kind in "biu"}
+            for names in (sizes, sizes | small):
+                values = tuple((n, arrays[n].tobytes()) for n in sorted(names))
+                key = shapes, values
+                if key not in self.made and self._is_time(key):
+                    self.made[key] = self._program(arrays, values)
+                program = self.made.get(key)
+                if program is not None:
+                    self._last = values, program
+                    return program
+        return None
+
+    def _is_time(self, key: object) -> bool:
+        """Whether the key is the first, or has come often; never where none could be made, or
+        there are enough."""
+        if len(self.made) >= 2 * PROGRAMS or (len(self.made) > 2 and not any(self.made.values())):
+            return False
+        self._asked[key] = self._asked.get(key, 0) + 1
+        if len(self._asked) > 64 * PROGRAMS:
+            self._asked.clear()
+        return len(self.made) < 2 or self._asked.get(key, 0) >= OFTEN
+
+    def _program(self, arrays: Mapping[str, Array], values: Deciding) -> Program | None:
+        types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in arrays.items()}
+        try:
+            graph = bind(self.graph, types, arrays)
+            if values:
+                known = {n: arrays[n] for n, _ in values}
+                graph = infer(replace(graph, values={**graph.values, **known}, declared={}))
+            return self.make(graph) if lower(graph).launches else None
+        except (Undetermined, ModelError):
+            return None
