@@ -18,6 +18,7 @@ from test_schedule import conv, fed, norm, values
 
 from sardonyx import threads
 from sardonyx.emit import emit, model
+from sardonyx.emit.export import export
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
 from sardonyx.kernel import share
@@ -177,6 +178,15 @@ static unsigned char scratch[3 * SARDONYX_WORKER_BYTES + 1] __attribute__((align
 """
 
 
+BACKWARDS = """
+static unsigned char scratch[SARDONYX_WORKER_BYTES + 1] __attribute__((aligned(64)));
+static void backwards(void *pool, sardonyx_work *work, const void *given, int64_t count) {
+  (void)pool;
+  for (; count > 0; count--) work(given, count - 1, count, count & 1);
+}
+"""
+
+
 def test_the_thread_sanitizer_finds_nothing(tmp_path: Path, small_units: None) -> None:
     """Four threads, a program with every form, run twice; the second run finds threads awake."""
     graph, feeds = made("sequences")
@@ -215,6 +225,28 @@ def test_the_thread_sanitizer_finds_nothing(tmp_path: Path, small_units: None) -
     assert "WARNING" not in done.stderr, done.stderr
     want = NativeEngine(graph, threads=1).run(feeds)
     assert (tmp_path / "out").read_bytes() == b"".join(want[n].tobytes() for n in program.outputs)
+
+
+def test_exported_c_with_a_parallel_for_of_the_caller(tmp_path: Path, small_units: None) -> None:
+    """The folder's own test runs without one, then with one that goes from the last unit to the
+    first."""
+    graph, feeds = made("sequences")
+    program = optimise(lower(graph))
+    found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
+
+    def printer(kernel: Kernel, same: Mapping[Buffer, Buffer]) -> Function:
+        return print_scheduled(kernel, same, threads=True)
+
+    source = emit(program, found, printer=printer, worker=needed)
+    want = NativeEngine(graph, threads=1).run(feeds)
+    given = [feeds[n] for n in program.inputs]
+    export(program, source, tmp_path, given, [want[n] for n in program.outputs])
+    subprocess.run(["make", "-s", "test"], cwd=tmp_path, check=True)
+    test = tmp_path / "test_main.c"
+    text = test.read_text().replace("int main(void) {", BACKWARDS + "int main(void) {", 1)
+    test.write_text(text.replace("0, 0, 0};", "backwards, 0, scratch};", 1))
+    subprocess.run(["make", "-s", "test"], cwd=tmp_path, check=True)
+    assert "backwards, 0, scratch}" in test.read_text()
 
 
 def test_without_threads_the_emitted_text_has_none() -> None:

@@ -99,7 +99,9 @@ class ImageEngine:
         self._calls: dict[tuple[int, ...], tuple[calls.Call | None, Plan]] = {}
         self._lock = threading.RLock()
         self._quick: calls.Call | None = None
-        self._last = image.plan
+        self._last: tuple[int, int] | None = None
+        if image.plan is not None:
+            self._last = self._size(image.plan, {}), image.plan.lower_bound
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
@@ -122,7 +124,7 @@ class ImageEngine:
             return self._full.memory()
         if self._last is None:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return self._last.size, self._last.lower_bound
+        return self._last
 
     def _sized(self, feeds: Mapping[str, Value]) -> list[Array] | None:
         """The outputs of a run for the sizes of these feeds; None where that is for the full
@@ -138,10 +140,15 @@ class ImageEngine:
             return None
         with self._lock:
             call, made = self._call(fed, sizes)
-        outputs = None if call is None or made.size > MEMORY_LIMIT else call(fed)
+        size = self._size(made, sizes)
+        outputs = None if call is None or size > MEMORY_LIMIT else call(fed)
         if outputs is not None:
-            self._quick, self._last = call, made
+            self._quick, self._last = call, (size, made.lower_bound)
         return outputs
+
+    def _size(self, made: Plan, sizes: Mapping[str, int]) -> int:
+        """N: M for one thread, then the scratch of the others."""
+        return made.size + (self._pool.threads - 1) * dims.evaluate(self._image.worker, sizes)
 
     def _call(
         self, fed: Mapping[str, Array], sizes: Mapping[str, int]
@@ -159,7 +166,7 @@ class ImageEngine:
                 offsets = offsets_of(image.slots, made)
             inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in image.inputs)
             outputs = tuple(_typed(n, self.graph.types[n], sizes) for n in image.outputs)
-            size = made.size + (self._pool.threads - 1) * dims.evaluate(image.worker, sizes)
+            size = self._size(made, sizes)
             prepared = calls.Prepared(
                 self._run, self._weights, table, offsets, size, self._idle, inputs, outputs,
                 self._pool, made.size,

@@ -98,7 +98,7 @@ class NativeEngine:
         self._specific = bool(self._deciding and value_inputs(self._flexible))
         self._idle: list[Array] = []
         self._lock = threading.RLock()
-        self._last: Plan | None = None
+        self._last: tuple[int, int] | None = None  # N and its lower bound
         self._quick: Call | None = None  # for the sizes of the last run
         if not self._specific:
             self._general(overridden=False)
@@ -114,7 +114,8 @@ class NativeEngine:
         with self._lock:
             compiled, dims = self._choose(fed)
             made, offsets = self._planned(compiled, dims)
-        self._last, self._quick = made, None
+        self._last = self._size(compiled, made, dims), made.lower_bound
+        self._quick = None
         found = self._call(compiled, made, offsets, dims, fed)
         if not self._deciding:
             self._quick = self._prepared(compiled, made, offsets, dims, fed)
@@ -131,15 +132,17 @@ class NativeEngine:
         return None if self._deciding or not self._schedule else self._symbolic.get(False)
 
     def memory(self) -> tuple[int, int]:
-        """N, the bytes of M of the last run or else of the compiled program, and its lower bound.
+        """N, the bytes of M of the last run or else of the compiled program, and the lower bound
+        for one thread.
 
         Raises Undetermined before the first run of a graph whose sizes are not known.
         """
         general = self._symbolic.get(False)
-        made = self._last or (general.plan if general else None)
-        if made is None:
+        if self._last is not None:
+            return self._last
+        if general is None or general.plan is None:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return made.size, made.lower_bound
+        return self._size(general, general.plan, {}), general.plan.lower_bound
 
     def _choose(self, fed: Mapping[str, Array]) -> tuple[_Compiled, dict[str, int]]:
         """The program for these feeds, and the numbers of its symbolic dims."""

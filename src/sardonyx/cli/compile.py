@@ -6,6 +6,7 @@ import argparse
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
 from sardonyx.trace import Subject
 from sardonyx.trace.digest import elements
@@ -54,6 +56,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="C that can write a trace (make trace) and raise flags (-DSARDONYX_MONITOR): "
         "operation by operation, in the plan of G, with plain loops",
     )
+    parser.add_argument(
+        "--threads",
+        action="store_true",
+        help="the caller may supply a parallel_for (see model.h); without it, no trace of threads",
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
 
 
@@ -76,7 +83,9 @@ def execute(args: argparse.Namespace) -> int:
     progress(2, 4, "running the machine, for the test")
     results = Machine(replace(graph, values={}, extents=())).run(feeds)
     progress(3, 4, "writing")
-    source = emit(program, made, printer=print_scheduled, extents=extents)
+    printer = partial(print_scheduled, threads=args.threads)
+    worker = most(worker_bytes(program)) if args.threads else None
+    source = emit(program, made, printer=printer, extents=extents, worker=worker)
     given = [feeds.get(n, graph.initializers.get(n)) for n in program.inputs]
     files = export(
         program,

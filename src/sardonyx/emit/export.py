@@ -92,6 +92,7 @@ def test_main(
     rows = [f"{{output{i}, expected{i}, {x.nbytes}}}" for i, x in enumerate(results)]
     return _TEST.format(
         p=source.prefix,
+        threads=", 0, 0, 0" if source.threads else "",
         quiet=quiet(),
         alignment=ALIGNMENT,
         data="\n".join([*given, *wanted]),
@@ -185,7 +186,7 @@ int main(void) {{
   }} pairs[] = {{
     {rows}
   }};
-  {p}_context context = {{memory, 0, 0, 0, inputs, outputs, 0}};
+  {p}_context context = {{memory, 0, 0, 0, inputs, outputs, 0{threads}}};
   int i, wrong = 0, error;
   context.weights = {p}_weights();
   error = {p}_run(&context);

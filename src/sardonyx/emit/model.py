@@ -94,6 +94,7 @@ def emit(
         functions=tuple(w.name for w in wrappers),
         kernels=len(kernels),
         unfused=unfused,
+        threads=worker is not None,
     )
 
 
@@ -301,7 +302,7 @@ def _sizes(program: Program, places: Places, extents: Sequence[Extent]) -> Itera
         yield f"   dims: {', '.join(map(escaped, places.symbols))}"
 
 
-_PARALLEL = """\
+_PARALLEL = """
 /* Threads, if there are to be any: a parallel_for calls work for ranges begin .. end - 1 that cover
    0 .. count - 1 once each, in any order, from as many threads as it likes, and returns when all is
    done. worker is a number of the calling thread's own; with numbers 0 .. n - 1, scratch is n - 1
@@ -309,7 +310,6 @@ _PARALLEL = """\
    on any of this. Without a parallel_for (0) the caller does all the work. */
 typedef void {p}_work(const void *given, int64_t begin, int64_t end, int64_t worker);
 typedef void {p}_parallel_for(void *pool, {p}_work *work, const void *given, int64_t count);
-
 """
 _FIELDS = """\
   {p}_parallel_for *parallel_for;
@@ -332,8 +332,8 @@ extern "C" {{
 #endif
 
 {sizes}
-
-{types}/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
+{types}
+/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
 {notes} */
 typedef struct {{
   unsigned char *memory;

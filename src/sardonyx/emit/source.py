@@ -106,7 +106,7 @@ class Source:
     parallel compilation. memory: N, the bytes of M; None where it depends on the dims. slots: what
     the offsets table holds, in order (empty where offsets are constants). symbols: what the dims
     table holds. functions: launch -> its function's name. kernels: how many functions they share.
-    unfused: whether numerics="unfused".
+    unfused: whether numerics="unfused". threads: whether a caller may supply a parallel_for.
     """
 
     prefix: str
@@ -122,6 +122,7 @@ class Source:
     functions: tuple[str, ...]
     kernels: int
     unfused: bool
+    threads: bool = False
 
     def files(self) -> dict[str, str]:
         """File name -> text, all that a compiler needs."""

@@ -31,7 +31,7 @@ def print_windows(w: Window, names: Writer, helpers: list[list[str]], scope: Sco
         w.compute.axes[-1].extent,
     )
     units = product((out[0], floordiv(lanes + 15, 16)))
-    each = product((out[1], 16)) * (product(tuple(taps)) + ACCESS)
+    each = product((out[1], 16)) * 2 * (product(tuple(taps)) + ACCESS)
     batch = product(tuple(b.extent for b in w.batch))
     if names.threads and can_share(w.compute, batch * units * each):
         counts = (names.size(units), names.size(each), "1")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Iterate, Load, Where, children
 from sardonyx.kernel.ir import Compute, For, If, Stmt, expressions
+from sardonyx.types import int64
 
 ACCESS = 4  # a load or a store
 STEP = 32  # a step of an iterated value, which waits for memory
@@ -58,8 +59,8 @@ def _scope(roots: Sequence[Expr]) -> Dim:
                 todo.append(e.start)
             case Load():
                 found = found + ACCESS
-                todo += [] if e.default is None else [e.default]
+                todo += children(e)
             case Alu() | Cast() | Where():
-                found = found + 1
+                found = found + (e.dtype is not int64)  # of indices, most stays outside the loops
                 todo += children(e)
     return found
