@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks.models import inputs, models, written
 from benchmarks.peak import measured_peak, measured_reading
 from benchmarks.report import markdown
+from benchmarks.wheels import Absent
 from sardonyx.measure.alone import loads
 from sardonyx.measure.peers import PEERS, Subject, close, difference
 from sardonyx.measure.rounds import interleaved
@@ -54,7 +55,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cache:  # empty: what is compiled is timed
             if not given.runs_only:
                 os.environ["SARDONYX_CACHE"] = cache
-            path = written(name, given.output)
+            try:
+                path = written(name, given.output)
+            except Absent as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
             subject = Subject(str(path), threads=given.threads, numerics=given.numerics)
             result["models"][name] = measured(subject, given.seconds, given.runs_only)
         (given.output / "result.json").write_text(json.dumps(result, indent=1))

@@ -1,4 +1,5 @@
-"""The models that are timed: all made here, with seeded random weights.
+"""The models that are timed: all but those in wheels of others are made here, with seeded random
+weights.
 
 The light models of the onnx package have constants for weights: here they get seeded random ones,
 of a size that keeps activations near 1, so that the outputs say something.
@@ -14,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks import pictures, quantising, sequences, small
+from benchmarks import detector, pictures, quantising, sequences, small, wheels
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 DIGITS = Path(__file__).parent.parent / "examples/digits/digits.onnx"
@@ -32,6 +33,11 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "resnet18": pictures.resnet18,
         "unet": pictures.unet,
         "vgg": pictures.vgg,
+        "yolo": detector.yolo,
+        "ppocr_det": partial(wheels.ppocr, "det", 1, 3, 640, 640),
+        "ppocr_rec": partial(wheels.ppocr, "rec", 1, 3, 48, 320),
+        "ppocr_cls": partial(wheels.ppocr, "cls", 1, 3, 48, 192),
+        "magika": wheels.magika,
         "quantised": pictures.quantised,
         "vit": sequences.vit,
         "minilm": sequences.minilm,
