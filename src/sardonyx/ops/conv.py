@@ -92,6 +92,22 @@ def conv_transpose(
     begin, out = _transposed_output(full, wanted, auto_pad, pads)
     weight = weight_loader(w, channels)
 
+    def apart(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
+        """Where windows touch but do not overlap: all terms but those of one place are absent."""
+        at, r = (
+            [i // q for i, q in zip(o, s, strict=True)],
+            [i % q for i, q in zip(o, s, strict=True)],
+        )
+        return sum_of_products(
+            k,
+            channels,
+            [1] * rank,
+            lambda c, _: (
+                x.guard((n, g * channels + c, *at)),
+                weight((g * channels + c, m, *r)),
+            ),
+        )
+
     def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         def spread(r: Sequence[Expr]) -> list[Expr]:
             return [i + p - j * q for i, p, j, q in zip(o, begin, r, d, strict=True)]
@@ -114,7 +130,9 @@ def conv_transpose(
             present,
         )
 
-    return grouped(k, x, b, group, filters, out, element)
+    touching = list(s) == kernel and not any(begin) and set(d) == {1}
+    whole = all(n == i * q for n, i, q in zip(out, x.shape[2:], s, strict=True))
+    return grouped(k, x, b, group, filters, out, apart if touching and whole else element)
 
 
 def _transposed_output(

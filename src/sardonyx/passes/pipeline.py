@@ -15,11 +15,21 @@ from sardonyx.passes.layout import block_channels
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
+from sardonyx.passes.phases import split_phases
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
 
-STEPS = (constant_bounds, join_shuffles, narrow, fuse, block_channels, pad_inputs, pack)
+STEPS = (
+    constant_bounds,
+    join_shuffles,
+    narrow,
+    fuse,
+    block_channels,
+    split_phases,
+    pad_inputs,
+    pack,
+)
 
 
 def optimise(program: Program, fused: bool = True) -> Program:
