@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from programs import planned, sample
-from slices import Net
+from slices import Net, slice_of
 from targets import main_c
 from test_schedule import conv, fed, norm, values
 
@@ -94,6 +94,22 @@ def test_bytes_do_not_depend_on_threads(name: str, small_units: None) -> None:
         for found in (engine.run(feeds), engine.run(feeds)):
             for output, y in found.items():
                 assert y.tobytes() == plain[output].tobytes(), f"{output}, {count} threads"
+
+
+def test_bytes_of_the_graphs_of_all_targets_do_not_depend_on_threads(small_units: None) -> None:
+    """What tests/test_targets.py compiles for every target."""
+    graph, feeds = slice_of()
+    want = NativeEngine(graph, threads=1).run(feeds)
+    for count in COUNTS[1:]:
+        found = NativeEngine(graph, threads=count).run(feeds)
+        assert all(found[n].tobytes() == y.tobytes() for n, y in want.items())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_most_launches_are_shared_out(name: str, small_units: None) -> None:
+    program = optimise(lower(made(name)[0]))
+    shares = [print_scheduled(x.kernel, None, threads=True).shares for x in program.launches]
+    assert sum(shares) > len(shares) // 2
 
 
 @pytest.mark.parametrize("name", FAMILIES)
