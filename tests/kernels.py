@@ -21,6 +21,7 @@ from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import Buffer, Expr
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import Function, prelude, print_c
+from sardonyx.memory import read
 from sardonyx.types import Array, DType
 
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
@@ -98,9 +99,12 @@ def check(case: Case, code: Any, fused: bool = True) -> None:
     arrays |= {b: b.data for b in kernel.constants if b.data is not None}
     for b in (*kernel.outputs, *kernel.temporaries):
         arrays[b] = np.full(interpret.extents(b), 77, b.dtype.numpy)
+    arrays = {b: t.in_memory(x) for b, x in arrays.items()}
     call(print_c(kernel), code, arrays)
     for b, want in zip(kernel.outputs, expected, strict=True):
-        assert arrays[b].tobytes() == want.tobytes(), _difference(case, arrays[b], want)
+        found = read(arrays[b], b.dtype, want.shape)
+        assert found.tobytes() == want.tobytes(), _difference(case, found, want)
+        assert arrays[b].tobytes() == t.in_memory(want).tobytes()
 
 
 def _difference(case: Case, found: Array, want: Array) -> str:

@@ -108,7 +108,7 @@ def planned(
 ) -> Plan:
     """A plan of a program of concrete shapes; weights lie outside M."""
     sizes = {
-        name: int(np.prod(tensor.shape)) * tensor.dtype.size
+        name: tensor.dtype.bytes(int(np.prod(tensor.shape)))
         for name, tensor in made.tensors.items()
     }
     steps = [step_of(launch.kernel, launch.reads, launch.writes) for launch in made.launches]

@@ -28,13 +28,14 @@ from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.memory import read
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan
-from sardonyx.types import Array
+from sardonyx.types import Array, in_memory
 
 STRICT = (*CONTRACT_FLAGS.split(), "-pedantic", "-Wall", "-Wextra", "-Werror")
 SANITIZED = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -147,7 +148,7 @@ def results(
 ) -> dict[str, Array]:
     """The program's outputs by name."""
     given, found = executable.with_suffix(".in"), executable.with_suffix(".out")
-    given.write_bytes(b"".join(feeds[n].tobytes() for n in written.program.inputs))
+    given.write_bytes(b"".join(in_memory(feeds[n]).tobytes() for n in written.program.inputs))
     run([*target.runner, executable, given, found])
     return cut(written.program, found.read_bytes())
 
@@ -157,8 +158,11 @@ def cut(program: Program, data: bytes) -> dict[str, Array]:
     out, at = {}, 0
     for name in program.outputs:
         shape, dtype = shape_of(program, name), program.tensors[name].dtype
-        size = int(np.prod(shape)) * dtype.size
-        out[name] = np.frombuffer(data[at : at + size], dtype.numpy).reshape(shape)
+        size = dtype.bytes(int(np.prod(shape)))
+        raw = np.frombuffer(data[at : at + size], np.uint8)
+        out[name] = read(raw, dtype, shape) if dtype.is_packed else raw.view(dtype.numpy)
+        out[name] = out[name].reshape(shape)
+        assert in_memory(out[name]).tobytes() == raw.tobytes(), f"{name}: bits after the last"
         at += size
     assert at == len(data), f"{len(data)} bytes for {at}"
     return out
@@ -191,7 +195,7 @@ def main_c(program: Program, source: Source) -> str:
     """main.c: reads the inputs from the file argv[1], writes the outputs to argv[2]. Every buffer
     is an allocation of its own, of its exact size, so that a sanitizer sees a step past its end."""
     sizes = [
-        [int(np.prod(shape_of(program, n))) * program.tensors[n].dtype.size for n in names]
+        [program.tensors[n].dtype.bytes(int(np.prod(shape_of(program, n)))) for n in names]
         for names in (program.inputs, program.outputs)
     ]
     inputs, outputs = (", ".join(map(str, part)) or "0" for part in sizes)

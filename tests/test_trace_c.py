@@ -80,7 +80,7 @@ def compiled(graph: Graph, feeds: Mapping[str, Array], folder: Path, flags: str)
     names = []
     for i, name in enumerate(made.program.inputs):
         names.append(f"input{i}.bin")
-        (folder / names[-1]).write_bytes(elements(feeds[name]))
+        (folder / names[-1]).write_bytes(elements(t.in_memory(feeds[name])))
     sources = ["trace_main.c", "model.c", "observe.c", "weights.c"]
     command = [compiler(), *STRICT.split(), *flags.split(), *sources, "-o", "traced", "-lm"]
     subprocess.run(command, cwd=folder, check=True)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import TypeAlias
@@ -27,9 +28,9 @@ import numpy as np
 from sardonyx import build
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError
-from sardonyx.memory import aligned
+from sardonyx.memory import aligned, read
 from sardonyx.threads import ALONE, Pool
-from sardonyx.types import Array
+from sardonyx.types import Array, by_numpy, in_memory
 
 Call: TypeAlias = Callable[[Mapping[str, Array]], list[Array] | None]
 Typed: TypeAlias = tuple[str, "np.dtype[np.generic]", tuple[int, ...]]
@@ -75,9 +76,49 @@ def prepared(p: Prepared) -> Call | None:
     """The call; None where the feeds must be looked at (booleans, strings)."""
     if any(dtype.kind in "bO" for _, dtype, _ in p.inputs):
         return None
+    if any(_is_packed(x) for x in (*p.inputs, *p.outputs)):
+        return _packing(p)
     glue = _glue()
     made = None if glue is None else _by_glue(glue, p)
     return made or _by_ctypes(p)
+
+
+def _packing(p: Prepared) -> Call | None:
+    """The call of a program some of whose tensors are packed in memory."""
+    inputs, outputs = (tuple(map(_raw, xs)) for xs in (p.inputs, p.outputs))
+    inner = prepared(replace(p, inputs=inputs, outputs=outputs))
+    packed = [x for x in p.inputs if _is_packed(x)]
+
+    def call(feeds: Mapping[str, Array]) -> list[Array] | None:
+        given = dict(feeds)
+        for x in packed:
+            if x[0] not in given or _given(given[x[0]], x) is None:
+                return None
+            given[x[0]] = in_memory(given[x[0]])
+        found = None if inner is None else inner(given)
+        if found is None:
+            return None
+        return [_read(y, x) for y, x in zip(found, p.outputs, strict=True)]
+
+    return call
+
+
+def _read(y: Array, x: Typed) -> Array:
+    dtype = by_numpy(x[1])
+    return y if dtype is None else read(y, dtype, x[2])
+
+
+def _is_packed(x: Typed) -> bool:
+    dtype = by_numpy(x[1])
+    return dtype is not None and dtype.is_packed
+
+
+def _raw(x: Typed) -> Typed:
+    """What a packed tensor is in memory."""
+    dtype = by_numpy(x[1])
+    if dtype is None or not dtype.is_packed:
+        return x
+    return x[0], np.dtype(np.uint8), (dtype.bytes(prod(x[2])),)
 
 
 def _by_glue(glue: ModuleType, p: Prepared) -> Call | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from sardonyx.errors import LimitExceeded
 from sardonyx.plan import ALIGNMENT
+from sardonyx.types import Array, DType, unpack
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 MEMORY_LIMIT = 1 << 34  # bytes of M
@@ -25,3 +27,15 @@ def aligned(size: int, fill: int) -> Bytes:
     if fill:
         memory[...] = fill
     return memory
+
+
+def blank(dtype: DType, shape: tuple[int, ...]) -> Array:
+    """What a compiled program writes a tensor to: an array, or bytes for packed elements."""
+    if dtype.is_packed:
+        return np.empty(dtype.bytes(prod(shape)), np.uint8)
+    return np.empty(shape, dtype.numpy)
+
+
+def read(data: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """The tensor that `blank` was written with."""
+    return unpack(data, dtype, shape) if dtype.is_packed else data

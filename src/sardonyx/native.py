@@ -29,7 +29,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import bind, unified, value_inputs, with_symbolic_values
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.memory import MEMORY_LIMIT, aligned
+from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -38,7 +38,7 @@ from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
 from sardonyx.threads import pool_of
-from sardonyx.types import Array, TensorType
+from sardonyx.types import Array, DType, TensorType, in_memory
 
 SPECIALISED = 16  # compilations kept for concrete feeds
 PLANS = 64  # plans kept for concrete dims
@@ -221,8 +221,10 @@ class NativeEngine:
         fed: Mapping[str, Array],
     ) -> dict[str, Array]:
         program, source = compiled.program, compiled.source
-        inputs = [fed.get(n, self.graph.initializers.get(n)) for n in program.inputs]
-        outputs = [_empty(program.tensors[n], dims) for n in program.outputs]
+        values = {n: fed.get(n, self.graph.initializers.get(n)) for n in program.inputs}
+        inputs = [v if v is None else in_memory(v) for v in values.values()]
+        kinds = [_sized(program.tensors[n], dims) for n in program.outputs]
+        outputs = [blank(*kind) for kind in kinds]
         table = _table(source, dims)
         memory = self._memory(self._size(compiled, made, dims))
         given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
@@ -242,7 +244,8 @@ class NativeEngine:
         self._idle.append(memory)
         if error:
             raise RunError(f"{_where(program, context.operation)}: {TRAPS[error]}")
-        return dict(zip(program.outputs, outputs, strict=True))
+        found = (read(y, *kind) for y, kind in zip(outputs, kinds, strict=True))
+        return dict(zip(program.outputs, found, strict=True))
 
     def _prepared(
         self,
@@ -257,8 +260,8 @@ class NativeEngine:
         key = (*table.tolist(), *(n for x in program.inputs if x in fed for n in fed[x].shape))
         if key not in compiled.calls and len(compiled.calls) < PLANS:
             inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in program.inputs if n in fed)
-            empty = ((n, _empty(program.tensors[n], dims)) for n in program.outputs)
-            outputs = tuple((n, y.dtype, y.shape) for n, y in empty)
+            kinds = ((n, *_sized(program.tensors[n], dims)) for n in program.outputs)
+            outputs = tuple((n, dtype.numpy, shape) for n, dtype, shape in kinds)
             call = Prepared(
                 compiled.run,
                 compiled.weights,
@@ -306,9 +309,8 @@ def _table(source: Source, dims: Mapping[str, int]) -> Array:
     return np.array([dims[s] for s in source.symbols] or [0], np.int64)
 
 
-def _empty(tensor: TensorType, dims: Mapping[str, int]) -> Array:
-    shape = [evaluate(d, dims) for d in tensor.shape or ()]
-    return np.empty(shape, tensor.dtype.numpy)
+def _sized(tensor: TensorType, dims: Mapping[str, int]) -> tuple[DType, tuple[int, ...]]:
+    return tensor.dtype, tuple(evaluate(d, dims) for d in tensor.shape or ())
 
 
 def pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:

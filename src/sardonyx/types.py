@@ -2,21 +2,23 @@
 
 A dtype is a row of the table below; no code is written per dtype. A storage type (float16,
 bfloat16, the floats and integers of at most 8 bits that C does not have) is computed in its
-``compute`` type and rounds at every operator boundary. In M each element has bytes of its own; one
-below 8 bits is the low bits of a byte whose other bits are 0, as in ml_dtypes' arrays.
+``compute`` type and rounds at every operator boundary. In M, elements below 8 bits are packed as
+ONNX packs them in files: a stream of bits from the low end of the first byte on, the last byte
+filled up with zeros. In arrays each is the low bits of a byte, as ml_dtypes has it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from math import lcm, prod
+from typing import Any, TypeAlias, overload
 
 import ml_dtypes as ml
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, product
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -61,8 +63,21 @@ class DType:
 
     @property
     def size(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element in an array."""
         return max(1, self.bits // 8)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether elements share bytes in M."""
+        return self.bits < 8
+
+    @overload
+    def bytes(self, count: int) -> int: ...
+    @overload
+    def bytes(self, count: Dim) -> Dim: ...
+    def bytes(self, count: Dim) -> Dim:
+        """The bytes of `count` elements in M."""
+        return (count * self.bits + 7) // 8 if self.is_packed else count * self.size
 
     @property
     def is_storage(self) -> bool:
@@ -181,12 +196,53 @@ def by_numpy(dtype: np.dtype[np.generic]) -> DType | None:
     return next((d for d in DTYPES if d.numpy == native), None)
 
 
+def pack(x: Array) -> Array:
+    """The bytes that the elements of a packed type have in M."""
+    dtype = by_numpy(x.dtype)
+    assert dtype is not None
+    codes = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    return _regrouped(codes, dtype.bits, 8)[: -(-len(codes) * dtype.bits // 8)]
+
+
+def unpack(data: Array, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """The elements of a packed type that lie in these bytes of M."""
+    codes = _regrouped(data, 8, dtype.bits)[: prod(shape)]
+    return codes.view(dtype.numpy).reshape(shape)
+
+
+def _regrouped(pieces: Array, bits: int, to: int) -> Array:
+    """A stream of pieces of so many bits, cut into pieces of `to` bits; its end is filled up."""
+    whole = lcm(bits, to)
+    word = np.uint8 if whole == 8 else np.uint32
+    given = np.zeros((-(-len(pieces) // (whole // bits)), whole // bits), word)
+    given.reshape(-1)[: len(pieces)] = pieces & np.uint8((1 << bits) - 1)
+    joined = given[:, 0].copy()
+    for k in range(1, whole // bits):
+        joined |= given[:, k] << word(k * bits)
+    made = np.empty((len(joined), whole // to), np.uint8)
+    for k in range(whole // to):
+        made[:, k] = joined >> word(k * to) & word((1 << to) - 1)
+    return made.reshape(-1)
+
+
+def in_memory(x: Array) -> Array:
+    """x as it lies in M: itself, or its packed bytes."""
+    dtype = by_numpy(x.dtype)
+    return pack(x) if dtype is not None and dtype.is_packed else x
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """An element type and a shape; shape None means that not even the rank is known."""
 
     dtype: DType
     shape: tuple[Dim, ...] | None
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether such tensors, one after the other in M, may begin within a byte."""
+        bits = product(self.shape or ()) * self.dtype.bits
+        return self.dtype.is_packed and not (isinstance(bits, int) and bits % 8 == 0)
 
     def __str__(self) -> str:
         dims = "?" if self.shape is None else ", ".join(map(str, self.shape))

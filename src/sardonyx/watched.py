@@ -24,12 +24,12 @@ from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
 from sardonyx.machine import StepRecord
-from sardonyx.memory import aligned
+from sardonyx.memory import aligned, blank, read
 from sardonyx.monitor import KINDS, Monitor
 from sardonyx.trace.form import Subject
 from sardonyx.trace.observe import SLOT, Observed, observed
 from sardonyx.trace.write import started
-from sardonyx.types import Array, TensorType
+from sardonyx.types import Array, DType, TensorType, in_memory
 
 WATCHED = "#define SARDONYX_MONITOR 1\n"
 
@@ -80,10 +80,12 @@ class WatchedEngine:
             program = found.made.program
             memory = aligned(found.made.plan.size, 0)
             self._stops(found, memory)
-            outputs = {n: _empty(program.tensors[n]) for n in program.outputs}
-            error = _call(found, memory, [fed[n] for n in program.inputs], list(outputs.values()))
+            kinds = {n: _sized(program.tensors[n]) for n in program.outputs}
+            outputs = {n: blank(*kind) for n, kind in kinds.items()}
+            inputs = [in_memory(fed[n]) for n in program.inputs]
+            error = _call(found, memory, inputs, list(outputs.values()))
             self._tell(found, memory, error)
-        return outputs
+        return {n: read(y, *kinds[n]) for n, y in outputs.items()}
 
     def _find(self, fed: Mapping[str, Array]) -> _Compiled:
         values = [(n, fed[n].tobytes()) for n in value_inputs(self.graph) if n in fed]
@@ -125,8 +127,8 @@ class WatchedEngine:
             raise RunError(stopped or f"the compiled program ended with the error {error}")
 
 
-def _empty(tensor: TensorType) -> Array:
-    return np.empty([d for d in tensor.shape or () if isinstance(d, int)], tensor.dtype.numpy)
+def _sized(tensor: TensorType) -> tuple[DType, tuple[int, ...]]:
+    return tensor.dtype, tuple(d for d in tensor.shape or () if isinstance(d, int))
 
 
 def _call(found: _Compiled, memory: Array, inputs: list[Array], outputs: list[Array]) -> int:

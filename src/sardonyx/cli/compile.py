@@ -36,7 +36,7 @@ from sardonyx.trace import Subject
 from sardonyx.trace.digest import elements
 from sardonyx.trace.observe import make_rules, observed
 from sardonyx.trace.write import started
-from sardonyx.types import Array
+from sardonyx.types import Array, in_memory
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +119,7 @@ def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]
         paths[-1].write_text(text, encoding="utf-8", newline="\n")
     for i, value in enumerate(given):
         paths.append(args.output / f"input{i}.bin")
-        paths[-1].write_bytes(elements(value))
+        paths[-1].write_bytes(elements(in_memory(value)))
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:

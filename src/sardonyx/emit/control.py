@@ -4,10 +4,12 @@ through a context of its own, exactly as a model sees its caller's."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from sardonyx.dims import product
+from sardonyx.dims import Dim, product
 from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Call, Launch
+from sardonyx.kernel.expr import Buffer
 from sardonyx.types import TensorType
 
 
@@ -56,20 +58,25 @@ def _loop(
     going = f"*(const uint8_t *)({reads[counted]})" if conditional else "1"
     states, kinds = call.states, _kinds(body)
     outer = [_captured(launch, reads, n) for n in body.program.inputs[2 + states :]]
-    rows = [
-        f"(unsigned char *)({w}) + i * {_size(k)}"
-        for w, k in zip(writes[states:], kinds[1 + states :], strict=True)
+    rows = _Rows(scratch[1 + 2 * states :])
+    made = [
+        rows.write(w, "i", k, _length(b))
+        for w, k, b in zip(
+            writes[states:], kinds[1 + states :], launch.kernel.outputs[states:], strict=True
+        )
     ]
     return [
+        *rows.before,
         f"const int64_t trips = {trips};",
         f"uint8_t going = {going} != 0;",
-        *_carried(own[:states], scratch[1:]),
+        *_carried(own[:states], scratch[1 : 1 + 2 * states]),
         "int64_t i;",
         "for (i = 0; going && i < trips; i++) {",
         "  uint8_t more;",
-        *(f"  {x}" for x in _iteration(["&i", "&going"], ["&more"], states, outer, rows)),
+        *(f"  {x}" for x in _iteration(["&i", "&going"], ["&more"], states, outer, made)),
         f"  {name}(&inner, status);",
         "  if (status->error) return;",
+        *(f"  {x}" for x in rows.last),
         *(f"  now[{k}] = result[{1 + k}];" for k in range(states)),
         "  going = more != 0;",
         "}",
@@ -84,30 +91,72 @@ def _scan(
     kinds = _kinds(body)
     outputs = len(kinds) - states
     count = len(call.backward) - outputs
-    sequence = launch.kernel.inputs[states]
-    length = sequence.shape[0] if sequence is not None else 0
+    length, rows = _length(launch.kernel.inputs[states]), _Rows(scratch[1 + 2 * states :])
     items = [
-        f"(const unsigned char *)({reads[states + j]}) + "
-        f"{_at(call.backward[j], length)} * {_size(body.program.tensors[n])}"
+        rows.read(reads[states + j], _at(call.backward[j], length), body.program.tensors[n])
         for j, n in enumerate(body.program.inputs[states : states + count])
     ]
-    rows = [
-        f"(unsigned char *)({writes[states + j]}) + "
-        f"{_at(call.backward[count + j], length)} * {_size(kinds[states + j])}"
+    made = [
+        rows.write(
+            writes[states + j], _at(call.backward[count + j], length), kinds[states + j], length
+        )
         for j in range(outputs)
     ]
     outer = [_captured(launch, reads, n) for n in body.program.inputs[states + count :]]
     return [
-        *_carried(reads[:states], scratch[1:]),
+        *rows.before,
+        *_carried(reads[:states], scratch[1 : 1 + 2 * states]),
         "int64_t i;",
         f"for (i = 0; i < {length}; i++) {{",
-        *(f"  {x}" for x in _iteration([], [], states, [*items, *outer], rows)),
+        *(f"  {x}" for x in rows.first),
+        *(f"  {x}" for x in _iteration([], [], states, [*items, *outer], made)),
         f"  {name}(&inner, status);",
         "  if (status->error) return;",
+        *(f"  {x}" for x in rows.last),
         *(f"  now[{k}] = result[{k}];" for k in range(states)),
         "}",
         *_final(writes, kinds[:states]),
     ]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows of what is scanned and of what is given. One that may begin within a byte is moved to or
+    from scratch of its own; before: the loop, first, last: of an iteration."""
+
+    scratch: Sequence[str]
+    used: int = 0
+    before: list[str] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
+    last: list[str] = field(default_factory=list)
+
+    def read(self, whole: str, at: str, kind: TensorType) -> str:
+        """Where row `at` of what is scanned is."""
+        if not kind.is_ragged:
+            return f"(const unsigned char *)({whole}) + {at} * {_size(kind)}"
+        count, bits = product(kind.shape or ()), kind.dtype.bits
+        row = self._next()
+        self.before.append(f"sx_trim({row}, {count}, {bits});")
+        self.first.append(f"sx_move({row}, 0, {whole}, {at} * {count}, {count}, {bits});")
+        return row
+
+    def write(self, whole: str, at: str, kind: TensorType, length: Dim) -> str:
+        """Where row `at` of what is given is made, of as many rows as there are."""
+        if not kind.is_ragged:
+            return f"(unsigned char *)({whole}) + {at} * {_size(kind)}"
+        count, bits = product(kind.shape or ()), kind.dtype.bits
+        row = self._next()
+        self.before.append(f"sx_trim({whole}, {length} * {count}, {bits});")
+        self.last.append(f"sx_move({whole}, {at} * {count}, {row}, 0, {count}, {bits});")
+        return row
+
+    def _next(self) -> str:
+        self.used += 1
+        return self.scratch[self.used - 1]
+
+
+def _length(rows: Buffer | None) -> Dim:
+    return rows.shape[0] if rows is not None else 0
 
 
 def _carried(first: Sequence[str], scratch: Sequence[str]) -> list[str]:
@@ -157,4 +206,4 @@ def _kinds(body: Body) -> list[TensorType]:
 
 
 def _size(kind: TensorType) -> str:
-    return str(product(kind.shape or ()) * kind.dtype.size)
+    return str(kind.dtype.bytes(product(kind.shape or ())))

@@ -16,7 +16,7 @@ from pathlib import Path
 from sardonyx.dims import evaluate
 from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Extent, Program, Source
-from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, little_endian, quiet
+from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.kernel.prelude import NUMERICS_REVISION
 from sardonyx.types import Array, TensorType
@@ -43,7 +43,7 @@ def export(
     texts = {
         **source.files(),
         "weights.c": c_file(source.prefix, source.blob),
-        "test_main.c": test_main(source, feeds, results, _capacities(program, results, extents)),
+        "test_main.c": test_main(source, feeds, results, _capacities(program, extents)),
         "Makefile": makefile(source),
         "CMakeLists.txt": cmake_lists(source),
         "model.map.json": json.dumps(name_map(program, source), indent=1) + "\n",
@@ -69,13 +69,13 @@ def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> No
             raise FeedError(f"'{name}' is {tensor}, the array is {array.dtype}{list(array.shape)}")
 
 
-def _capacities(program: Program, results: Sequence[Array], extents: Sequence[Extent]) -> list[int]:
+def _capacities(program: Program, extents: Sequence[Extent]) -> list[int]:
     """The bytes that each output may have."""
     most = {e.symbol: e.most for e in extents}
     shapes = [program.tensors[name].shape or () for name in program.outputs]
     return [
-        prod(evaluate(d, most) for d in shape) * x.dtype.itemsize
-        for shape, x in zip(shapes, results, strict=True)
+        program.tensors[name].dtype.bytes(prod(evaluate(d, most) for d in shape))
+        for name, shape in zip(program.outputs, shapes, strict=True)
     ]
 
 
@@ -83,13 +83,13 @@ def test_main(
     source: Source, feeds: Sequence[Array], results: Sequence[Array], capacities: Sequence[int]
 ) -> str:
     """test_main.c: runs the model on the recorded input and compares every byte."""
-    given = [c_bytes(f"input{i}", little_endian(x), static=True) for i, x in enumerate(feeds)]
-    wanted = [c_bytes(f"expected{i}", little_endian(x), static=True) for i, x in enumerate(results)]
+    given = [c_bytes(f"input{i}", lying(x), static=True) for i, x in enumerate(feeds)]
+    wanted = [c_bytes(f"expected{i}", lying(x), static=True) for i, x in enumerate(results)]
     made = [
         f"static unsigned char output{i}[{max(1, size)}] SX_ALIGNED;"
         for i, size in enumerate(capacities)
     ]
-    rows = [f"{{output{i}, expected{i}, {x.nbytes}}}" for i, x in enumerate(results)]
+    rows = [f"{{output{i}, expected{i}, {len(lying(x))}}}" for i, x in enumerate(results)]
     return _TEST.format(
         p=source.prefix,
         threads=", 0, 0, 0" if source.threads else "",

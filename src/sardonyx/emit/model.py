@@ -234,7 +234,7 @@ def _copies_out(program: Program, places: Places) -> list[str]:
 
 def _bytes(program: Program, places: Places, name: str) -> str:
     tensor = program.tensors[name]
-    return places.size(product(tensor.shape or ()) * tensor.dtype.size)
+    return places.size(tensor.dtype.bytes(product(tensor.shape or ())))
 
 
 def _entry(steps: list[str], prefix: str, extents: Sequence[Extent]) -> list[str]:
@@ -283,10 +283,12 @@ def _header(
         f"   {prefix}_run returns 0, or the operation fails that operation names: an index is out",
         "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound (3).",
     ]
+    public = (*program.inputs, *program.outputs)
     return _HEADER.format(
         p=prefix,
         P=upper,
         sizes="\n".join(sizes),
+        packed=_PACKED if any(program.tensors[n].dtype.is_packed for n in public) else "",
         notes="\n".join(notes).replace("*/", "* /"),
         types="" if worker is None else _PARALLEL.format(p=prefix, P=upper),
         fields="" if worker is None else _FIELDS.format(p=prefix),
@@ -302,6 +304,9 @@ def _sizes(program: Program, places: Places, extents: Sequence[Extent]) -> Itera
         yield f"   dims: {', '.join(map(escaped, places.symbols))}"
 
 
+_PACKED = """
+   Elements below 8 bits are packed as in ONNX's raw_data: element i of b bits begins at bit i * b,
+   counted from the low bit of the first byte on; what is left of the last byte is 0."""
 _PARALLEL = """
 /* Threads, if there are to be any: a parallel_for calls work for ranges begin .. end - 1 that cover
    0 .. count - 1 once each, in any order, from as many threads as it likes, and returns when all is
@@ -333,7 +338,7 @@ extern "C" {{
 
 {sizes}
 {types}
-/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.
+/* All buffers are the caller's, 64-byte aligned, and do not overlap; arrays are row-major.{packed}
 {notes} */
 typedef struct {{
   unsigned char *memory;

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sardonyx.types import Array
+from sardonyx.types import Array, in_memory
 
 ALIGNMENT = 64
 ROW = 63 * 64  # bytes of one literal
@@ -49,17 +49,18 @@ class Blob:
     def add(self, array: Array) -> int:
         """The offset at which the array's bytes lie."""
         data = np.ascontiguousarray(array)
-        key = data.dtype.str, sha256(little_endian(data)).digest()
+        raw = lying(data)
+        key = data.dtype.str, sha256(raw).digest()
         if key not in self._known:
             self._known[key] = self.size
             self.arrays.append((self.size, data))
-            self.size += -(-data.nbytes // ALIGNMENT) * ALIGNMENT
+            self.size += -(-len(raw) // ALIGNMENT) * ALIGNMENT
         return self._known[key]
 
     def find(self, array: Array) -> int | None:
         """The offset of an array that was added, or None."""
         data = np.ascontiguousarray(array)
-        return self._known.get((data.dtype.str, sha256(little_endian(data)).digest()))
+        return self._known.get((data.dtype.str, sha256(lying(data)).digest()))
 
     def digest(self) -> str:
         """A name for the blob's content."""
@@ -71,7 +72,7 @@ class Blob:
     def pieces(self) -> Iterator[bytes]:
         """The bytes of the blob, array by array with padding."""
         for _, data in self.arrays:
-            raw = little_endian(data)
+            raw = lying(data)
             yield raw + bytes(-len(raw) % ALIGNMENT)
 
     def write(self, path: Path) -> None:
@@ -79,6 +80,11 @@ class Blob:
         with path.open("wb") as file:
             for piece in self.pieces():
                 file.write(piece)
+
+
+def lying(data: Array) -> bytes:
+    """The bytes of a tensor in memory: row-major, little-endian, packed if below 8 bits."""
+    return little_endian(in_memory(data))
 
 
 def little_endian(data: Array) -> bytes:

@@ -94,6 +94,12 @@ class Kernel:
     views: tuple[tuple[int, int], ...] = ()
 
 
+def stores_packed(kernel: Kernel) -> bool:
+    """Whether it writes elements that share bytes: then no two points may be taken at once."""
+    written = (s for s in statements(kernel.body) if isinstance(s, Compute | Store))
+    return any(s.buffer.dtype.is_packed for s in written)
+
+
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outer ones first."""
     for s in body:

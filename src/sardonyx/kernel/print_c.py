@@ -37,6 +37,7 @@ from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.spelling import SPELLING as SPELLING
 from sardonyx.kernel.spelling import c_type, literal, parts
 from sardonyx.kernel.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
+from sardonyx.types import pack, uint8
 
 NAME = "@"  # stands for the function's name in its text
 TABLE = 256  # constant tables of more elements are parameters
@@ -99,6 +100,7 @@ def name_pointers(
     for b in touched:
         role = "in" if b in kernel.inputs else "out" if b in kernel.outputs else "tmp"
         names.pointers[b] = names.fresh(role if b.data is None else "table")
+    names.kept |= set(same.values())
     for b, target in same.items():
         if b in touched and b.dtype.c == target.dtype.c:
             names.pointers[b] = names.pointers[target]
@@ -113,6 +115,7 @@ def finish(
     """The function with this body."""
     written = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Compute | Store)}
     parameters = ["sx_status *status"] if names.traps else []
+    trims = names.trims()
     parameters += ["const sx_threads *threads"] if names.shares else []
     for b in pointers:
         const = "" if b in written else "const "
@@ -120,7 +123,7 @@ def finish(
         parameters.append(f"{const}{b.dtype.c} *{restrict}{names.pointers[b]}")
     parameters += [f"int64_t {n}" for n in names.sizes.values()]
     head = wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
-    text = "\n".join([*head, *indented(lines), "}"]) + "\n"
+    text = "\n".join([*head, *indented([*trims, *lines]), "}"]) + "\n"
     return Function(text, pointers, tuple(names.sizes), names.traps, names.shares)
 
 
@@ -149,6 +152,8 @@ def indented(lines: Sequence[str]) -> list[str]:
 def table(b: Buffer, name: str) -> str:
     """A constant buffer as a static array."""
     data = np.asarray(b.data).reshape(-1)
+    if b.dtype.is_packed:
+        b, data = Buffer(b.name, uint8, b.shape), pack(data)
     write = parts if b.dtype.kind == "c" else literal
     values = ", ".join(write(v, b.dtype) for v in data.tolist())
     return f"static const {b.dtype.c} {name}[{max(1, data.size)}] = {{{values or '0'}}};"
@@ -203,8 +208,8 @@ def compute(s: Compute, names: Writer) -> list[str]:
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
     value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
-    target = names.element(s.buffer, [names.given[a] for a in s.axes])
-    return [*before, *nest(heads, bodies, [f"{target} = {bare(value)};"])]
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
+    return [*before, *nest(heads, bodies, [store])]
 
 
 def store(s: Store, names: Writer) -> list[str]:
@@ -216,7 +221,7 @@ def store(s: Store, names: Writer) -> list[str]:
     index, value = texts[: len(s.index)], texts[len(s.index)]
     if not s.raw:
         value = stored(value, s.expr, s.buffer.dtype)
-    target = f"{names.element(s.buffer, index)} = {bare(value)};"
+    target = names.assign(s.buffer, index, value)
     if not any(check):
         return [*lines, target]
     condition = inside_text(names, s.buffer, index, check)

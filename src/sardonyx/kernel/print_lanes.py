@@ -73,8 +73,8 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     result, folding = _folding(fold, names, lane, axis, here)
     names.given[fold] = result
     element, (value,) = evaluate(names, [s.expr])
-    target = names.element(s.buffer, [names.given[a] for a in s.axes])
-    store = f"{target} = {bare(stored(value, s.expr, s.buffer.dtype))};"
+    value = stored(value, s.expr, s.buffer.dtype)
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
 
     def over(width: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"

@@ -302,12 +302,14 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     rows = _joined_rows(c)
     lines += _split_index(names, "row", rows)
     element, (value,) = evaluate(names, [s.expr])
-    target = names.element(s.buffer, [names.given[a] for a in s.axes])
     lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
-    store = f"{target} = {stored(value, s.expr, s.buffer.dtype)};"
+    value = stored(value, s.expr, s.buffer.dtype)
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
+
+    apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
 
     def over(width: str) -> list[str]:
-        head = f"sx_apart() for (int64_t l = 0; l < {width}; l++) {{"
+        head = f"{apart}for (int64_t l = 0; l < {width}; l++) {{"
         return [head, lane, *element, store, "}"]
 
     width = names.size(c.lanes.extent)

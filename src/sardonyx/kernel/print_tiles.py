@@ -12,7 +12,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import Block, place
-from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
+from sardonyx.kernel.write import Expression, Writer, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
 LEAST = 8  # a shorter axis is not worth a tile
@@ -61,8 +61,8 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
     bodies += [[end] for _, end, _ in tiles]
     bodies += [expression.declare(inner) for inner in blocks[-2:]]
     value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
-    target = names.element(s.buffer, [names.given[a] for a in s.axes])
-    return [*before, *nest(heads, bodies, [f"{target} = {bare(value)};"])]
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
+    return [*before, *nest(heads, bodies, [store])]
 
 
 def _tile(axis: Axis, names: Writer) -> tuple[str, str, str]:

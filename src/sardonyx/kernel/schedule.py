@@ -4,6 +4,7 @@
     window in lanes                 neighbours at a time, borders inside: print_windows
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
     iterated value                  eight points at a time: print_walk
+    runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
     all else                        plain loops
 
@@ -31,6 +32,7 @@ from sardonyx.kernel.print_c import (
     table,
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
+from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
@@ -105,6 +107,8 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) 
 
 def _form(s: Compute, names: Writer) -> Form:
     """The form that suits s."""
+    if suits_strips(s):
+        return lambda: print_strips(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
         return lambda: print_lanes(s, names), share_of(s, s.axes)
     walked = walk_of(s)

@@ -1,8 +1,4 @@
-"""Expressions as C statements: declarations of the values that have names, and texts of the rest.
-
-`Writer` is what the naive printer and the schedules share: it knows how buffers, sizes, axes and
-given values are called in the function being printed, and hands out new names.
-"""
+"""Expressions as C statements: declarations of values that have names, and texts of the rest."""
 
 from __future__ import annotations
 
@@ -11,12 +7,9 @@ from dataclasses import dataclass, field
 from math import copysign
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import (
     Alu,
-    Axis,
-    Buffer,
     Cast,
     Const,
     Expr,
@@ -36,92 +29,12 @@ from sardonyx.kernel.spelling import c_type, canonical, cast, literal, reinterpr
 from sardonyx.kernel.write_folds import bare as bare
 from sardonyx.kernel.write_folds import extremes, sums, under
 from sardonyx.kernel.write_folds import nest as nest
+from sardonyx.kernel.writer import Writer as Writer
+from sardonyx.kernel.writer import inside_text as inside_text
 from sardonyx.types import DType
 
-LITERAL_EXTENT = 16  # greater sizes are parameters, so that kernels of one shape class are one text
 LINE = 90  # a longer text gets a name
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "tdiv": "/", "imod": "%", "fmod": "%"}
-
-
-@dataclass(slots=True)
-class Writer:
-    """The names of one C function.
-
-    pointers: root buffer -> C text. given: Axis, Local or any other node -> its value's C text.
-    sizes: the dims that are parameters -> their names, in order. traps: whether one was printed.
-    overlapping: parameters that lie in one place under different types, so not `restrict`.
-    wide: whether folds without an order are taken sixteen terms at a time.
-    spans: axis -> from where to where its loop goes, if not over all of it. fixed: the axes whose
-    index is known where their loops would be. threads: whether work is shared out among threads;
-    shares: whether it was.
-    """
-
-    pointers: dict[Buffer, str] = field(default_factory=dict)
-    given: dict[Expr, str] = field(default_factory=dict)
-    sizes: dict[Dim, str] = field(default_factory=dict)
-    traps: bool = False
-    overlapping: set[Buffer] = field(default_factory=set)
-    counts: dict[str, int] = field(default_factory=dict)
-    wide: bool = False
-    spans: dict[Expr, tuple[str, str]] = field(default_factory=dict)
-    fixed: dict[Expr, str] = field(default_factory=dict)
-    threads: bool = False
-    shares: bool = False
-
-    def fresh(self, stem: str) -> str:
-        """A name that is new in this function."""
-        n = self.counts[stem] = self.counts.get(stem, -1) + 1
-        return f"{stem}{n}"
-
-    def size(self, d: Dim) -> str:
-        """The text of a size: small numbers as they are, all else a parameter."""
-        if isinstance(d, int) and d <= LITERAL_EXTENT:
-            return str(d)
-        if d not in self.sizes:
-            self.sizes[d] = self.fresh("n")
-        return self.sizes[d]
-
-    def loop(self, axis: Axis) -> str:
-        """The head of a loop over axis, which gets a name."""
-        if axis in self.fixed:
-            self.given[axis] = self.fixed[axis]
-            return "{"
-        name = self.given[axis] = self.fresh(axis.name[:1] if axis.name[:1] in "irf" else "i")
-        begin, end = self.span(axis)
-        return f"for (int64_t {name} = {begin}; {name} < {end}; {name}++) {{"
-
-    def span(self, axis: Axis) -> tuple[str, str]:
-        """From where to where a loop over axis goes."""
-        return self.spans.get(axis) or ("0", self.size(axis.extent))
-
-    def offset(self, buffer: Buffer, index: Sequence[str]) -> str:
-        """The row-major offset of an element, by Horner's rule."""
-        total = ""
-        for text, d in zip(index, buffer.shape, strict=True):
-            if total and d != 1:
-                inner = total if total.isidentifier() else f"({total})"
-                total = f"{inner} * {self.size(d)}"
-            if text != "0":
-                total = f"{total} + {text}" if total else text
-        return total or "0"
-
-    def element(self, buffer: Buffer, index: Sequence[str]) -> str:
-        return f"{self.pointers[buffer.root]}[{self.offset(buffer, index)}]"
-
-    def trap(self, error: int) -> str:
-        """A call that records the trap; its value is 0."""
-        self.traps = True
-        return f"sx_trap(status, {error})"
-
-
-def inside_text(names: Writer, load: Buffer, index: Sequence[str], check: Sequence[bool]) -> str:
-    """The condition that the dimensions to check are in bounds; nothing is within an empty one."""
-    parts = [
-        "0" if d == 0 else f"(uint64_t){i} < (uint64_t){names.size(d)}"
-        for i, d, c in zip(index, load.shape, check, strict=True)
-        if c
-    ]
-    return " && ".join(parts)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.spelling import c_type, literal, suffix
 
 if TYPE_CHECKING:
-    from sardonyx.kernel.write import Writer
+    from sardonyx.kernel.writer import Writer
 
 Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
 

@@ -34,6 +34,7 @@ from sardonyx.machine.state import (
     held,
     load,
     spoil,
+    store,
     window,
 )
 from sardonyx.machine.watch import Watch
@@ -106,7 +107,7 @@ class Segment:
         self._fault = None
         for name, value in {**ready.graph.initializers, **fed}.items():
             if name in ready.table:
-                window(memory, ready.table[name])[...] = value
+                store(memory, ready.table[name].offset, ready.table[name].dtype, value)
                 state.valued.add(name)
         return self
 
@@ -225,12 +226,14 @@ class Segment:
             raise InternalError(f"{op}, step {k}: {', '.join(lost)} hold no value")
         if all(name in ready.plan.aliases for name in step.writes):
             return
-        arrays = _arrays(op, kernel, step, ready.plan.scratch[k], state)
+        arrays, packed = _arrays(op, kernel, step, ready.plan.scratch[k], state)
         try:
             interpret(kernel, arrays, self._fused)
         except RunError as error:
             self._fault = RunError(f"{op}, step {k}: {_named(str(error), op, kernel)}")
             raise self._fault from error
+        for offset, buffer in packed:
+            store(state.memory, offset, buffer.dtype, arrays[buffer])
 
 
 def _complete(ready: Prepared, state: State) -> None:
@@ -270,17 +273,20 @@ def _access(name: str, entry: Entry) -> Access:
 
 def _arrays(
     op: Operation, kernel: Kernel, step: Step, scratch: Sequence[int], state: State
-) -> dict[Buffer, Array]:
-    """The windows into M that a kernel reads and writes."""
+) -> tuple[dict[Buffer, Array], list[tuple[int, Buffer]]]:
+    """The windows into M that a kernel reads and writes; those that are copies, as their elements
+    are packed in M, with the offsets where to put what is written."""
     arrays: dict[Buffer, Array] = {}
+    places = dict(zip(kernel.temporaries, scratch, strict=True))
     for name, buffer in zip(op.inputs, kernel.inputs, strict=False):
         if name and buffer is not None:
             arrays[buffer] = _bound(op, buffer, window(state.memory, state.table[name]))
     for name, buffer in zip(step.writes, kernel.outputs, strict=True):
         arrays[buffer] = _bound(op, buffer, window(state.memory, state.table[name]))
+        places[buffer] = state.table[name].offset
     for offset, buffer in zip(scratch, kernel.temporaries, strict=True):
         arrays[buffer] = cut(state.memory, offset, buffer.dtype, extents(buffer))
-    return arrays
+    return arrays, [(at, b) for b, at in places.items() if b.dtype.is_packed]
 
 
 def _named(text: str, op: Operation, kernel: Kernel) -> str:

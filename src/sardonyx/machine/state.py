@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx.errors import RunError
 from sardonyx.graph import Graph, Operation
 from sardonyx.memory import Bytes
-from sardonyx.types import Array, DType
+from sardonyx.types import Array, DType, pack, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Entry:
     @property
     def size(self) -> int:
         """Its bytes."""
-        return prod(self.shape) * self.dtype.size
+        return self.dtype.bytes(prod(self.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Access:
     @property
     def size(self) -> int:
         """Its bytes."""
-        return prod(self.shape) * self.dtype.size
+        return self.dtype.bytes(prod(self.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +69,27 @@ class State:
 
 
 def window(memory: Bytes, entry: Entry) -> Array:
-    """The bytes of a tensor in M, as an array of its dtype and shape."""
+    """A tensor in M as an array of its dtype and shape; see `cut`."""
     return cut(memory, entry.offset, entry.dtype, entry.shape)
 
 
 def cut(memory: Bytes, offset: int, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """The bytes of M from an offset on, as an array."""
-    size = prod(shape) * dtype.size
-    return memory[offset : offset + size].view(dtype.numpy).reshape(shape)
+    """What lies in M from an offset on, as an array: a window into M, or of a packed type a copy,
+    which `store` puts back."""
+    data = memory[offset : offset + dtype.bytes(prod(shape))]
+    return unpack(data, dtype, shape) if dtype.is_packed else data.view(dtype.numpy).reshape(shape)
+
+
+def store(memory: Bytes, offset: int, dtype: DType, value: Array) -> None:
+    """Writes an array to M from an offset on."""
+    if dtype.is_packed:
+        memory[offset : offset + dtype.bytes(value.size)] = pack(value)
+    else:
+        cut(memory, offset, dtype, value.shape)[...] = value
 
 
 def load(state: State, name: str) -> Array:
-    """The value of a live tensor, as a window into M."""
+    """The value of a live tensor; see `cut`."""
     entry = state.table.get(name)
     if entry is None:
         raise RunError(f"'{name}' is not a tensor of the graph")

@@ -50,7 +50,7 @@ def _typed(tensor: TensorType) -> dict[str, list[int]]:
 
 
 def _bytes(tensors: Sequence[TensorType]) -> int:
-    return sum(prod(_sizes(t)) * t.dtype.size for t in tensors)
+    return sum(t.dtype.bytes(prod(_sizes(t))) for t in tensors)
 
 
 def _sizes(tensor: TensorType) -> list[int]:

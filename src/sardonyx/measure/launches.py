@@ -28,7 +28,7 @@ from sardonyx.graph import Graph, Operation
 from sardonyx.infer import bind, value_inputs
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine, StepRecord
-from sardonyx.memory import aligned
+from sardonyx.memory import aligned, blank, read
 from sardonyx.native import entry, pointers
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -38,7 +38,7 @@ from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
 from sardonyx.stages import Runner
 from sardonyx.threads import Pool, pool_of
-from sardonyx.types import Array, TensorType, Value, by_numpy
+from sardonyx.types import Array, DType, TensorType, Value, by_numpy, in_memory
 
 CLOCK = """\
 #include <stdint.h>
@@ -172,8 +172,10 @@ class _Compiled:
 
     def __call__(self, fed: Mapping[str, Array]) -> tuple[dict[str, Array], list[Timing]]:
         program = self.program
-        inputs = [fed.get(n, self.graph.initializers.get(n)) for n in program.inputs]
-        outputs = [_empty(program.tensors[n]) for n in program.outputs]
+        values = {n: fed.get(n, self.graph.initializers.get(n)) for n in program.inputs}
+        inputs = [v if v is None else in_memory(v) for v in values.values()]
+        kinds = [_sized(program.tensors[n]) for n in program.outputs]
+        outputs = [blank(*kind) for kind in kinds]
         given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
         context = Context(
             self.memory.ctypes.data,
@@ -194,7 +196,8 @@ class _Compiled:
             Timing(work, clock[2 * i], clock[2 * i + 1] - clock[2 * i])
             for i, work in enumerate(self.works)
         ]
-        return dict(zip(program.outputs, outputs, strict=True)), found
+        results = (read(y, *kind) for y, kind in zip(outputs, kinds, strict=True))
+        return dict(zip(program.outputs, results, strict=True)), found
 
 
 def _timed(graph: Graph, feeds: Mapping[str, Value], pool: Pool) -> _Steps | _Part | _Staged:
@@ -252,5 +255,5 @@ def _types(values: Iterable[Value]) -> tuple[TensorType, ...]:
     return tuple(TensorType(dtype, shape) for dtype, shape in found if dtype is not None)
 
 
-def _empty(tensor: TensorType) -> Array:
-    return np.empty([d for d in tensor.shape or () if isinstance(d, int)], tensor.dtype.numpy)
+def _sized(tensor: TensorType) -> tuple[DType, tuple[int, ...]]:
+    return tensor.dtype, tuple(d for d in tensor.shape or () if isinstance(d, int))

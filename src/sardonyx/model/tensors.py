@@ -20,7 +20,7 @@ from onnx import SparseTensorProto, TensorProto
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.model.files import Folder, region
 from sardonyx.model.limits import Limits
-from sardonyx.types import Array
+from sardonyx.types import Array, by_numpy, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Decoder:
 
     def _raw(self, data: memoryview, store: Storage, shape: tuple[int, ...]) -> Array:
         if store.bits < 8:
-            return _unpack(np.frombuffer(data, np.uint8), store, shape)
+            return _unpacked(np.frombuffer(data, np.uint8), store, shape)
         if store.numpy == np.bool_:
             bits = np.frombuffer(data, np.uint8)
             found = bits.view(np.bool_) if bits.size == 0 or bits.max() <= 1 else bits != 0
@@ -181,7 +181,7 @@ def _typed(proto: TensorProto, store: Storage, shape: tuple[int, ...], what: str
         return _frozen(np.array(found, part).view(store.numpy).reshape(shape))
     numbers = np.array(found, np.uint64 if store.typed == "uint64_data" else np.int64)
     if packed:
-        return _unpack(_narrow(numbers, np.dtype(np.uint8), what), store, shape)
+        return _unpacked(_narrow(numbers, np.dtype(np.uint8), what), store, shape)
     if store.numpy.kind in "iu":
         return _frozen(_narrow(numbers, store.numpy, what).reshape(shape))
     carrier = np.dtype(f"u{store.numpy.itemsize}")
@@ -199,15 +199,11 @@ def _narrow(numbers: Array, dtype: np.dtype[np.generic], what: str) -> Array:
     return numbers.astype(dtype)
 
 
-def _unpack(packed: Array, store: Storage, shape: tuple[int, ...]) -> Array:
+def _unpacked(packed: Array, store: Storage, shape: tuple[int, ...]) -> Array:
     """Elements below 8 bits, each in a byte of its own."""
-    group = 3 if store.bits == 6 else 1  # bytes that hold a whole number of elements
-    if group > 1:
-        whole = np.concatenate([packed, np.zeros(-len(packed) % group, np.uint8)])
-        packed = whole.reshape(-1, group).astype(np.uint32) @ np.array([1, 1 << 8, 1 << 16], "u4")
-    shifts = np.arange(0, 8 * group, store.bits, dtype=packed.dtype)
-    parts = (packed[:, None] >> shifts & ((1 << store.bits) - 1)).reshape(-1)[: prod(shape)]
-    return _frozen(parts.astype(np.uint8).view(store.numpy).reshape(shape))
+    dtype = by_numpy(store.numpy)
+    assert dtype is not None
+    return _frozen(unpack(packed, dtype, shape))
 
 
 def _strings(proto: TensorProto, shape: tuple[int, ...], what: str) -> Array:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
 from sardonyx import types as t
 from sardonyx.dims import symbols
@@ -27,6 +26,7 @@ from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.trips import iterations
 from sardonyx.plan import plan
+from sardonyx.plan.kernels import byte_size
 from sardonyx.types import TensorType
 
 
@@ -228,12 +228,14 @@ def _launch(
     tensors: Mapping[str, TensorType],
     call: Call,
 ) -> Launch:
-    """The launch of control flow: its scratch is M of its bodies, and twice the carried values."""
+    """The launch of control flow: its scratch is M of its bodies, twice the carried values, and a
+    row of what is scanned or given in rows that begin within a byte."""
     inputs = tuple(_buffer(f"x{i}", tensors[n]) for i, n in enumerate(reads))
     outputs = tuple(_buffer(f"y{i}", tensors[n]) for i, n in enumerate(writes))
     sizes = [max((b.plan.size for b in call.bodies), default=0)]
     for body in call.bodies if call.kind != "If" else ():
         sizes += [s for s in _carried(body, call) for _ in range(2)]
+        sizes += [byte_size("a row", kind) for kind in _rows_of(body, call) if kind.is_ragged]
     scratch = tuple(
         Buffer(f"t{i}", t.uint8, (max(1, -(-s // 64) * 64),)) for i, s in enumerate(sizes)
     )
@@ -250,7 +252,15 @@ def _carried(body: Body, call: Call) -> list[int]:
     first = 1 if call.kind == "Loop" else 0
     names = body.program.outputs[first : first + call.states]
     kinds = [body.program.tensors[n] for n in names]
-    return [prod(d for d in k.shape or () if isinstance(d, int)) * k.dtype.size for k in kinds]
+    return [byte_size("a carried value", k) for k in kinds]
+
+
+def _rows_of(body: Body, call: Call) -> list[TensorType]:
+    """What is scanned and what is given, of one iteration."""
+    first, given = (1 if call.kind == "Loop" else 0) + call.states, _given(body)
+    count = max(0, len(call.backward) - len(given[first:]))
+    names = body.program.inputs[call.states : call.states + count]
+    return [*(body.program.tensors[n] for n in names), *given[first:]]
 
 
 def _text(kinds: Sequence[TensorType]) -> str:

@@ -78,7 +78,7 @@ def byte_size(name: str, tensor: TensorType | None) -> int:
     count = None if tensor.shape is None else product(tensor.shape)
     if not isinstance(count, int):
         raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
-    return count * tensor.dtype.size
+    return tensor.dtype.bytes(count)
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -99,7 +99,7 @@ def in_place(kernel: Kernel) -> frozenset[tuple[int, int]]:
         x
         for x in kernel.inputs
         if x is not None
-        and x.dtype.size == y.dtype.size
+        and x.dtype.bits == y.dtype.bits
         and product(x.shape) == product(y.shape)
         and all(linear(e.index, e.buffer.shape) == own for e in loads if e.buffer.root is x.root)
     }

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
 from sardonyx.trace.read import Record, Touched, Trace
 
@@ -33,10 +34,8 @@ class _Memory:
 
     def place(self, who: str, x: Touched) -> None:
         """Whether the place is one."""
-        count = x.dtype.size
-        for d in x.shape:
-            count *= d
-        if not 0 <= x.offset <= x.offset + x.size <= self.size or count != x.size:
+        size = x.dtype.bytes(prod(x.shape))
+        if not 0 <= x.offset <= x.offset + x.size <= self.size or size != x.size:
             self.found.append(f"{who}: the place of '{x.name}' is not within M, or not its size")
 
     def read(self, who: str, x: Touched) -> None:

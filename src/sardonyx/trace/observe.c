@@ -9,7 +9,7 @@ static int sx_special(const unsigned char *memory, const sx_region *r) {
   const unsigned char *p = sx_at(memory, r);
   int found = 0;
   int64_t i;
-  if (r->kind == 'i') return 0;
+  if (r->kind == 'i' || r->kind == 'p') return 0;
   for (i = 0; i < r->count; i++) {
     uint64_t bits, infinity;
     if (r->width == 2) {
@@ -35,7 +35,18 @@ static void sx_digest(const unsigned char *memory, const sx_region *r, unsigned 
   const unsigned char *p = sx_at(memory, r);
   sx_sha256 h;
   sx_sha256_start(&h);
-  if (*(const unsigned char *)&one == 1 || r->width == 1) {
+  if (r->kind == 'p') { /* a byte for each element, in its low bits */
+    int64_t i;
+    for (i = 0; i < r->count; i++) {
+      const int64_t at = i * r->width >> 3;
+      const int shift = (int)(i * r->width & 7);
+      int x = p[at] >> shift;
+      unsigned char byte;
+      if (shift + r->width > 8) x |= p[at + 1] << (8 - shift);
+      byte = (unsigned char)(x & ((1 << r->width) - 1));
+      sx_sha256_more(&h, &byte, 1);
+    }
+  } else if (*(const unsigned char *)&one == 1 || r->width == 1) {
     sx_sha256_more(&h, p, (size_t)(r->count * r->width));
   } else {
     int64_t i;

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from math import prod
 
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.ir import Kernel
@@ -22,7 +23,7 @@ from sardonyx.monitor import checks
 from sardonyx.passes.lower import lower
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import Plan, padded
-from sardonyx.plan.kernels import step_of
+from sardonyx.plan.kernels import byte_size, step_of
 from sardonyx.trace.form import Form, Hole, Subject, Template, footer_template, form
 from sardonyx.types import TensorType
 
@@ -140,11 +141,7 @@ trace: trace_model
 
 
 def _size(tensor: TensorType) -> int:
-    count = tensor.dtype.size
-    for d in tensor.shape or ():
-        assert isinstance(d, int)
-        count *= d
-    return count
+    return byte_size("an input or output", tensor)
 
 
 _HEAD = """\
@@ -188,9 +185,11 @@ def _regions(name: str, accesses: Sequence[Access]) -> str:
 
 
 def _region(a: Access) -> str:
+    """offset, number of elements, bytes of one ('p': bits of one that is packed), kind."""
     floats = a.dtype.is_float and a.dtype.bits >= 16
     kind = "i" if not floats else "b" if a.dtype.name == "bfloat16" else "f"
-    return f"{{{a.offset}, {a.size // a.dtype.size}, {a.dtype.size}, '{kind}'}}"
+    kind, width = ("p", a.dtype.bits) if a.dtype.is_packed else (kind, a.dtype.size)
+    return f"{{{a.offset}, {prod(a.shape)}, {width}, '{kind}'}}"
 
 
 def _pieces(name: str, template: Template, root: bool = False) -> str:

@@ -117,4 +117,4 @@ def _sizes(check: Context) -> Iterator[int]:
     assert check.graph is not None
     for kind in check.graph.types.values():
         if kind.shape is not None:
-            yield prod(d if isinstance(d, int) else 1 for d in kind.shape) * kind.dtype.size
+            yield kind.dtype.bytes(prod(d if isinstance(d, int) else 1 for d in kind.shape))
