@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slices import Net
 
-from sardonyx.kernel.expr import walk
+from sardonyx.kernel.expr import Load, Where, walk
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
+from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
@@ -44,7 +45,7 @@ def check(net: Net) -> Program:
     """Asserts of each pass in turn that it keeps the bits; the program after all of them."""
     program = lower(net.graph())
     expected = outputs(program, net.feeds)
-    for step in (fold_constants, *STEPS, fold_constants, join_rows, collapse):
+    for step in (fold_constants, *STEPS, fold_constants, join_rows, split_choices, collapse):
         program = step(program)
         verify(program)
         for launch in program.launches:
@@ -106,6 +107,19 @@ def step(net: Net, data: st.DataObject, x: str, shape: list[int], seed: int) -> 
 
 def _count(shape: list[int]) -> int:
     return int(np.prod(shape))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_each_operand_of_a_concat_gets_its_own_loop(axis: int) -> None:
+    net = Net()
+    shapes = [[4 if i == axis else 5 for i in range(3)], [2 if i == axis else 5 for i in range(3)]]
+    x, y = (net.feed(f"x{i}", values(i, *shape)) for i, shape in enumerate(shapes))
+    net.give(net.op("Relu", net.op("Concat", x, y, x, axis=axis)))
+    (launch,) = check(net).launches
+    found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
+    assert len(launch.kernel.body) == 3
+    assert not any(isinstance(e, Where) for e in found)
+    assert all(e.mode == "proven" for e in found if isinstance(e, Load))
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from sardonyx.passes.bounds import constant_bounds
+from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
@@ -94,6 +95,7 @@ def _optimise(program: Program, fused: bool = True) -> Program:
     for step in (lambda p: fold_constants(p, fused), *STEPS):
         program = step(program)
         verify(program)
-    program = in_tiles(collapse(join_rows(fold_constants(program, fused))))
+    program = split_choices(join_rows(fold_constants(program, fused)))
+    program = in_tiles(collapse(program))
     verify(program)
     return program

@@ -1,0 +1,156 @@
+"""Choices along an axis (Concat, and what is fused with it) become loops of their own.
+
+    y[c, i] = f(c < 64 ? a[c, i] : b[c - 64, i])   =>   c < 64: y[c, i] = f(a[c, i])
+                                                        c < 32: y[c + 64, i] = f(b[c, i])
+
+Nothing is decided, and no default loaded, per element then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sardonyx.dims import Dim, atom
+from sardonyx.kernel.affine import affine, bounds, coefficient
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
+from sardonyx.kernel.ir import Compute, For, Stmt, Store
+from sardonyx.kernel.print_tiles import across
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Program
+
+MOST = 16  # loops that one becomes
+
+
+def split_choices(program: Program) -> Program:
+    """Each launch with a loop for each side of its choices."""
+    return replace(program, launches=tuple(_split(launch) for launch in program.launches))
+
+
+def _split(launch: Launch) -> Launch:
+    body: list[Stmt] = []
+    for s in launch.kernel.body:
+        body += _parts(s) if isinstance(s, Compute) else (s,)
+    return replace(launch, kernel=replace(launch.kernel, body=tuple(body)))
+
+
+def _parts(s: Compute) -> list[Stmt]:
+    """The loops that s becomes, or s where there is no choice, or tiles serve it better."""
+    if across(s) is not None or any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
+        return [s]
+    whole = Store(s.buffer, s.axes, s.expr)
+    parts, axes = [whole], [s.axes]
+    at = 0
+    while at < len(parts):
+        found = _choice(parts[at], axes[at])
+        if found is None:
+            at += 1
+            continue
+        axis, first = found
+        halves = [_part(parts[at], axes[at], axis, *ends) for ends in _halves(axis, first)]
+        parts[at : at + 1] = [store for store, _ in halves]
+        axes[at : at + 1] = [inner for _, inner in halves]
+        if len(parts) > MOST:
+            return [s]
+    same = all(is_move(part.expr) == is_move(s.expr) for part in parts)  # as to NaN
+    if len(parts) == 1 or not same:
+        return [s]
+    return [_nest(part, inner) for part, inner in zip(parts, axes, strict=True)]
+
+
+def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    assert isinstance(axis.extent, int)
+    return (0, first), (first, axis.extent)
+
+
+def _choice(s: Store, axes: tuple[Axis, ...]) -> tuple[Axis, int] | None:
+    """An axis, and its first index at which some condition of s no longer holds."""
+    for e in walk(s.expr):
+        if not isinstance(e, Where):
+            continue
+        for axis in axes:
+            first = _first_without(e.cond, axis)
+            if first is not None:
+                return axis, first
+    return None
+
+
+def _first_without(cond: Expr, axis: Axis) -> int | None:
+    """Where `cond` begins to be false along the axis, whatever the other axes are."""
+    form, limit = _less(cond)
+    along = None if form is None else coefficient(form, axis)
+    if form is None or limit is None or not isinstance(along, int) or along <= 0:
+        return None
+    low, high = bounds(form - along * atom(axis))
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(axis.extent, int)):
+        return None
+    first = -((low - limit) // along)
+    inside = 0 < first < axis.extent and along * (first - 1) + high < limit
+    return first if inside else None
+
+
+def _less(cond: Expr) -> tuple[Dim | None, int | None]:
+    """form, limit of form < limit."""
+    if not (isinstance(cond, Alu) and cond.op == "lt"):
+        return None, None
+    limit = affine(cond.args[1])
+    return affine(cond.args[0]), limit if isinstance(limit, int) else None
+
+
+def _part(
+    s: Store, axes: tuple[Axis, ...], axis: Axis, begin: int, end: int
+) -> tuple[Store, tuple[Axis, ...]]:
+    """s with the axis from begin to end - 1 alone."""
+    new = Axis(axis.name, end - begin)
+    given: dict[Axis, Expr] = {axis: new + begin if begin else new}
+    index = tuple(rewrite(i, given) for i in s.index)
+    e = _decided(rewrite(s.expr, given))
+    return Store(s.buffer, index, e), tuple(new if a is axis else a for a in axes)
+
+
+def _decided(root: Expr) -> Expr:
+    """root without the choices and checks whose outcome is known."""
+    while True:
+        known: dict[Where, Expr] = {}
+        for e in walk(root):
+            if isinstance(e, Where):
+                side = _side(e)
+                if side is not None:
+                    known[e] = side
+        if not known:
+            return rewrite(root, {}, _checked)
+        root = rewrite(root, known)
+
+
+def _side(e: Where) -> Expr | None:
+    """What e always chooses."""
+    form, limit = _less(e.cond)
+    if form is None or limit is None:
+        return None
+    low, high = bounds(form)
+    if isinstance(high, int) and high < limit:
+        return e.a
+    return e.b if isinstance(low, int) and low >= limit else None
+
+
+def _checked(x: Load) -> Expr | None:
+    """The load without a check that always holds."""
+    if x.mode != "guard":
+        return None
+    for i, size in zip(x.index, x.buffer.shape, strict=True):
+        form = affine(i)
+        low, high = (None, None) if form is None else bounds(form)
+        if not (isinstance(low, int) and isinstance(high, int) and isinstance(size, int)):
+            return None
+        if low < 0 or high >= size:
+            return None
+    return Load(x.buffer, x.index)
+
+
+def _nest(s: Store, axes: tuple[Axis, ...]) -> Stmt:
+    """The loops over the axes around s; those of one turn are none."""
+    gone: dict[Axis, Expr] = {a: lift(0) for a in axes if a.extent == 1}
+    index = tuple(rewrite(i, gone) for i in s.index)
+    body: Stmt = Store(s.buffer, index, rewrite(s.expr, gone))
+    for axis in reversed([a for a in axes if a.extent != 1]):
+        body = For(axis, (body,))
+    return body
