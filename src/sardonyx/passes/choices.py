@@ -110,7 +110,7 @@ def _part(
 def _decided(root: Expr) -> Expr:
     """root without the choices and checks whose outcome is known."""
     while True:
-        known: dict[Where, Expr] = {}
+        known: dict[Expr, Expr] = {}
         for e in walk(root):
             if isinstance(e, Where):
                 side = _side(e)
