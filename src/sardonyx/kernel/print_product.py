@@ -5,7 +5,7 @@ that finishes its sums (bias, activation, residual, the store), printed from the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import Dim, product
@@ -24,7 +24,7 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_share import Given, Scope, shared
+from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer, evaluate, stored
@@ -184,45 +184,6 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
     made = shared_batch(c.compute, c.batch, body, counts, names, scope, helpers, ["chunk"])
     chunk = f"{word}shared_rows({rows}, {names.size(_units(p))}, {terms})"
     return ["{", f"const int64_t chunk = {chunk};", *made, "}"]
-
-
-def shared_batch(
-    s: Compute,
-    batch: Sequence[Walk],
-    body: Callable[[str, str], list[str]],
-    counts: tuple[str, str, str],
-    names: Writer,
-    scope: Scope,
-    helpers: list[list[str]],
-    more: Sequence[str] = (),
-) -> list[str]:
-    """Shares out the units of each point of the batch. body: from a unit to the one before another.
-    counts: units of a point, the work of each, and of what ranges begin at multiples. u counts the
-    units of all points. more: numbers that body uses."""
-    units, each, multiple = counts
-    index = []
-    for i, w in enumerate(batch):
-        name = names.given[w.axes[0]] = names.fresh("i")
-        rest = product(tuple(x.extent for x in batch[i + 1 :]))
-        whole = "u / units" if rest == 1 else f"u / units / {names.size(rest)}"
-        part = whole if i == 0 else f"{whole} % {names.size(w.extent)}"
-        index.append(f"const int64_t {name} = {part};")
-    lines = body("from", "to") if batch else body("begin", "end")
-    if batch:
-        lines = [
-            f"const int64_t units = {units};",
-            "int64_t u = begin;",
-            "while (u < end) {",
-            *index,
-            "const int64_t from = u % units, to = end - u < units - from ? from + end - u : units;",
-            *lines,
-            "u += to - from;",
-            "}",
-        ]
-    times = product(tuple(w.extent for w in batch))
-    count = units if times == 1 else f"{names.size(times)} * ({units})"
-    fields = [Given("int64_t ", name) for name in more]
-    return shared(s, lines, [count, each, multiple], names, scope, helpers, more=fields)
 
 
 def _terms(c: Contraction) -> Dim:

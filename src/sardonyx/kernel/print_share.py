@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import product
+from sardonyx.kernel.contract import Walk
 from sardonyx.kernel.expr import Axis, Buffer, Local
-from sardonyx.kernel.ir import Stmt
+from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.print_c import NAME, wrapped
 from sardonyx.kernel.share import Share, locals_set
 from sardonyx.kernel.spelling import c_type
@@ -110,6 +111,45 @@ def shared(
         f"sx_parallel(threads, {NAME}_work{number}, &given, {', '.join(counts)});",
         "}",
     ]
+
+
+def shared_batch(
+    s: Compute,
+    batch: Sequence[Walk],
+    body: Callable[[str, str], list[str]],
+    counts: tuple[str, str, str],
+    names: Writer,
+    scope: Scope,
+    helpers: list[list[str]],
+    more: Sequence[str] = (),
+) -> list[str]:
+    """Shares out the units of each point of the batch. body: from a unit to the one before another.
+    counts: units of a point, the work of each, and of what ranges begin at multiples. u counts the
+    units of all points. more: numbers that body uses."""
+    units, each, multiple = counts
+    index = []
+    for i, w in enumerate(batch):
+        name = names.given[w.axes[0]] = names.fresh("i")
+        rest = product(tuple(x.extent for x in batch[i + 1 :]))
+        whole = "u / units" if rest == 1 else f"u / units / {names.size(rest)}"
+        part = whole if i == 0 else f"{whole} % {names.size(w.extent)}"
+        index.append(f"const int64_t {name} = {part};")
+    lines = body("from", "to") if batch else body("begin", "end")
+    if batch:
+        lines = [
+            f"const int64_t units = {units};",
+            "int64_t u = begin;",
+            "while (u < end) {",
+            *index,
+            "const int64_t from = u % units, to = end - u < units - from ? from + end - u : units;",
+            *lines,
+            "u += to - from;",
+            "}",
+        ]
+    times = product(tuple(w.extent for w in batch))
+    count = units if times == 1 else f"{names.size(times)} * ({units})"
+    fields = [Given("int64_t ", name) for name in more]
+    return shared(s, lines, [count, each, multiple], names, scope, helpers, more=fields)
 
 
 def _uses(text: str, name: str) -> bool:
