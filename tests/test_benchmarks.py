@@ -41,6 +41,13 @@ def test_the_table_tells_of_a_runtime_that_refuses_a_model() -> None:
         "close": {"sardonyx": True, "onnxruntime": False},
         "difference": {"sardonyx": 0.0, "onnxruntime": 0.5},
     }
-    text = markdown({"machine": dict.fromkeys(words, ""), "peak": 100.0, "models": {"a": measured}})
+    text = markdown(
+        {
+            "machine": dict.fromkeys(words, ""),
+            "peak": 100.0,
+            "reading": 20.0,
+            "models": {"a": measured},
+        }
+    )
     row = "| a | 1 (2) | 2 (2) | refuses it | 2.00 (1.00) differs by 0.5 |  | 2 % |"
     assert row in text.splitlines()
