@@ -22,6 +22,7 @@ from benchmarks.models import inputs, models, written
 from benchmarks.peak import measured_peak, measured_reading
 from benchmarks.report import markdown
 from benchmarks.wheels import Absent
+from sardonyx.errors import SardonyxError
 from sardonyx.measure.alone import loads
 from sardonyx.measure.peers import PEERS, Subject, close, difference
 from sardonyx.measure.rounds import interleaved
@@ -88,8 +89,9 @@ def machine() -> dict[str, str]:
     }
 
 
-def macs(path: Path) -> int:
-    """Multiply-adds of the model's sums of products, padding included, for these inputs."""
+def work(path: Path) -> dict[str, int]:
+    """For these inputs: the multiply-adds of the sums of products, padding included, outside of
+    control flow; the bytes of the weights and inputs, which have to be read at least."""
     from sardonyx.cli.costs import macs as of_kernel
     from sardonyx.infer import bind
     from sardonyx.passes.lower import lower
@@ -98,7 +100,12 @@ def macs(path: Path) -> int:
 
     graph, feeds = resolve(path), inputs(path)
     types = {n: TensorType(graph.types[n].dtype, x.shape) for n, x in feeds.items()}
-    return sum(of_kernel(x.kernel) for x in lower(bind(graph, types, feeds)).launches)
+    read = sum(x.nbytes for x in (*graph.initializers.values(), *feeds.values()))
+    try:
+        launches = lower(bind(graph, types, feeds)).launches
+    except SardonyxError:  # in stages
+        return {"macs": 0, "bytes": read}
+    return {"macs": sum(of_kernel(x.kernel) for x in launches), "bytes": read}
 
 
 def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[str, Any]:
@@ -122,7 +129,7 @@ def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[
     ours = outputs["sardonyx"]
     clock = time.process_time if threads == 1 else time.perf_counter
     return {
-        "macs": macs(path),
+        **work(path),
         "load": load,
         "times": interleaved(runs, feeds, LEAST, seconds, clock),
         "close": {n: close(outputs[n], ours) for n in runs},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 RUNTIMES = ("sardonyx", "onnxruntime", "openvino")
@@ -27,9 +27,26 @@ def markdown(result: dict[str, Any]) -> str:
         "The ratios are of the least times, then of the medians; above 1 Sardonyx is faster.",
         "`of peak` counts a multiply-add of the model's sums of products as two operations.",
         "All outputs agree at rtol 1e-3 where nothing else is said.",
+        _summary(result["models"]),
     ]
     loaded = {name: found["load"] for name, found in result["models"].items() if found["load"]}
     return "\n".join([*lines, *(_loading(loaded) if loaded else [])]) + "\n"
+
+
+def _summary(models: dict[str, Any]) -> str:
+    """How we stand against the better of the others, by medians."""
+    ratios = []
+    for found in models.values():
+        others = [median(found["times"][n]) for n in RUNTIMES[1:] if n in found["times"]]
+        if others:
+            ratios.append(min(others) / median(found["times"]["sardonyx"]))
+    if not ratios:
+        return ""
+    mean, slower = geometric_mean(ratios), sum(r < 1 for r in ratios)
+    return (
+        f"Against the better of the two, by medians: the geometric mean is {mean:.2f}, "
+        f"{slower} of {len(ratios)} are below 1."
+    )
 
 
 def _loading(loaded: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 from benchmarks.models import inputs, models, written
+from benchmarks.plot import points
 from benchmarks.report import markdown
 from sardonyx.engines import MachineEngine
 from sardonyx.loading import load
@@ -51,3 +52,13 @@ def test_the_table_tells_of_a_runtime_that_refuses_a_model() -> None:
     )
     row = "| a | 1 (2) | 2 (2) | refuses it | 2.00 (1.00) differs by 0.5 |  | 2 % |"
     assert row in text.splitlines()
+
+
+def test_a_point_of_the_roofline_is_work_per_byte_and_per_second() -> None:
+    times = {"sardonyx": [2e-3, 1e-3], "onnxruntime": [4e-3]}
+    measured = {"macs": 10**6, "bytes": 10**5, "times": times}
+    trees = {"macs": 0, "bytes": 10, "times": times}
+    found = points({"models": {"a": measured, "trees": trees}})
+    assert found["sardonyx"] == [("a", 20, pytest.approx(2))]
+    assert found["onnxruntime"] == [("a", 20, pytest.approx(0.5))]
+    assert found["openvino"] == []
