@@ -17,8 +17,10 @@
 #endif
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_FN static inline __attribute__((unused))
+#define SX_OP static inline __attribute__((unused, always_inline))
 #else
 #define SX_FN static inline
+#define SX_OP static inline
 #endif
 
 /* The status of a run: the first trap's kind (1: a load out of bounds, 2: a store) and operation. */
@@ -29,9 +31,9 @@ SX_FN int sx_trap(sx_status *status, int32_t error) {
 }
 
 typedef union { float f; int32_t i; uint32_t u; } sx_word32;
-SX_FN int32_t sx_bits_f32(float x) { sx_word32 w; w.f = x; return w.i; }
-SX_FN float sx_float_i32(int32_t x) { sx_word32 w; w.i = x; return w.f; }
-SX_FN float sx_nan_f32(void) { return sx_float_i32(0x7fc00000); }
+SX_OP int32_t sx_bits_f32(float x) { sx_word32 w; w.f = x; return w.i; }
+SX_OP float sx_float_i32(int32_t x) { sx_word32 w; w.i = x; return w.f; }
+SX_OP float sx_nan_f32(void) { return sx_float_i32(0x7fc00000); }
 
 typedef union { double f; int64_t i; uint64_t u; } sx_word64;
 SX_FN int64_t sx_bits_f64(double x) { sx_word64 w; w.f = x; return w.i; }
@@ -39,12 +41,12 @@ SX_FN double sx_float_i64(int64_t x) { sx_word64 w; w.i = x; return w.f; }
 SX_FN double sx_nan_f64(void) { return sx_float_i64(INT64_C(0x7ff8000000000000)); }
 
 /* mask ? a : b, where mask is 0 or -1: a selection that gcc does not make a branch of, nor of its like. */
-SX_FN float sx_either_f32(int32_t mask, float a, float b) {
+SX_OP float sx_either_f32(int32_t mask, float a, float b) {
   return sx_float_i32((sx_bits_f32(a) & mask) | (sx_bits_f32(b) & ~mask));
 }
 
 /* NaN is stored as the one canonical quiet NaN of its type. */
-SX_FN float sx_canon_f32(float x) { return sx_either_f32(-(x != x), sx_nan_f32(), x); }
+SX_OP float sx_canon_f32(float x) { return sx_either_f32(-(x != x), sx_nan_f32(), x); }
 
 SX_FN double sx_canon_f64(double x) { return x != x ? sx_nan_f64() : x; }
 
@@ -52,7 +54,7 @@ SX_FN uint16_t sx_canon_f16(uint16_t x) { return (x & 0x7fff) > 0x7c00 ? 0x7e00 
 
 SX_FN uint16_t sx_canon_bf16(uint16_t x) { return (x & 0x7fff) > 0x7f80 ? 0x7fc0 : x; }
 
-SX_FN int sx_isnan_f32(float x) { return x != x; }
+SX_OP int sx_isnan_f32(float x) { return x != x; }
 
 SX_FN int sx_isnan_f64(double x) { return x != x; }
 
@@ -163,11 +165,11 @@ SX_FN void sx_move(void *to, int64_t i, const void *from, int64_t j, int64_t n, 
 }
 
 /* IEEE 754-2019 minimum and maximum: a NaN wins, -0 < +0. Equal operands differ only as zeros. */
-SX_FN float sx_min_f32(float a, float b) {
+SX_OP float sx_min_f32(float a, float b) {
   return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
 }
 
-SX_FN float sx_max_f32(float a, float b) {
+SX_OP float sx_max_f32(float a, float b) {
   return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
 }
 
@@ -180,21 +182,21 @@ SX_FN double sx_max_f64(double a, double b) {
 }
 
 /* The same with a constant, which is not the zero that loses: NaN passes. */
-SX_FN float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= least), least, x); }
+SX_OP float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= least), least, x); }
 
-SX_FN float sx_atmost_f32(float x, float most) { return sx_either_f32(-(x >= most), most, x); }
+SX_OP float sx_atmost_f32(float x, float most) { return sx_either_f32(-(x >= most), most, x); }
 
 SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
 
 SX_FN double sx_atmost_f64(double x, double most) { return !(x >= most) ? x : most; }
 
-SX_FN int32_t sx_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+SX_OP int32_t sx_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 
-SX_FN int32_t sx_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+SX_OP int32_t sx_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
 
-SX_FN int64_t sx_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+SX_OP int64_t sx_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-SX_FN int64_t sx_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+SX_OP int64_t sx_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 SX_FN uint32_t sx_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -431,6 +433,21 @@ SX_FN uint64_t sx_u64_of_f64(double x) {
   return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
+/* Straight code of several vectors: sx_abreast(n) stands before its loop, SX_TOGETHER before the function.
+   gcc for x86 schedules before it assigns registers only if it is asked to; a function with options of
+   its own takes in only what is marked always_inline. clang interleaves by itself, once told how much. */
+#if defined(__clang__)
+#define SX_PRAGMA(text) _Pragma(#text)
+#define sx_abreast(n) SX_PRAGMA(clang loop interleave_count(n))
+#define SX_TOGETHER
+#elif defined(__GNUC__) && __GNUC__ >= 8 && defined(__x86_64__) && defined(__FMA__)
+#define sx_abreast(n)
+#define SX_TOGETHER __attribute__((optimize("fp-contract=off", "no-strict-aliasing", "schedule-insns", "sched-pressure")))
+#else
+#define sx_abreast(n)
+#define SX_TOGETHER
+#endif
+
 /* gcc unrolls short loops before it looks for vectors, and then finds none among selections. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
 #define sx_rolled() _Pragma("GCC unroll 1")
@@ -440,23 +457,23 @@ SX_FN uint64_t sx_u64_of_f64(double x) {
 
 /* Integers in the order of float32, -0 before +0; NaN is beyond the end that is looked for. Masks, not
    selections: gcc 12 would branch. */
-SX_FN int32_t sx_turned_i32(int32_t i) { return i ^ ((i >> 31) & INT32_MAX); }
+SX_OP int32_t sx_turned_i32(int32_t i) { return i ^ ((i >> 31) & INT32_MAX); }
 
-SX_FN int32_t sx_maxrank_f32(float x) {
+SX_OP int32_t sx_maxrank_f32(float x) {
   const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
   return (sx_turned_i32(i) | nan) & (~nan | INT32_MAX);
 }
 
-SX_FN int32_t sx_minrank_f32(float x) { return -1 - sx_maxrank_f32(-x); }
+SX_OP int32_t sx_minrank_f32(float x) { return -1 - sx_maxrank_f32(-x); }
 
-SX_FN float sx_max16_f32(int32_t *p) {
+SX_OP float sx_max16_f32(int32_t *p) {
   for (int j = 0; j < 8; j++) p[j] = sx_max_i32(p[j], p[j + 8]);
   for (int j = 0; j < 4; j++) p[j] = sx_max_i32(p[j], p[j + 4]);
   for (int j = 0; j < 2; j++) p[j] = sx_max_i32(p[j], p[j + 2]);
   return sx_float_i32(sx_turned_i32(sx_max_i32(p[0], p[1])));
 }
 
-SX_FN float sx_min16_f32(int32_t *p) {
+SX_OP float sx_min16_f32(int32_t *p) {
   for (int j = 0; j < 8; j++) p[j] = sx_min_i32(p[j], p[j + 8]);
   for (int j = 0; j < 4; j++) p[j] = sx_min_i32(p[j], p[j + 4]);
   for (int j = 0; j < 2; j++) p[j] = sx_min_i32(p[j], p[j + 2]);
@@ -464,7 +481,7 @@ SX_FN float sx_min16_f32(int32_t *p) {
 }
 
 /* The last steps of the 16-way sums and products: p[j] += p[j + 8], p[j + 4], p[j + 2], p[j + 1]. */
-SX_FN float sx_sum16_f32(float *p) {
+SX_OP float sx_sum16_f32(float *p) {
   for (int j = 0; j < 8; j++) p[j] += p[j + 8];
   for (int j = 0; j < 4; j++) p[j] += p[j + 4];
   for (int j = 0; j < 2; j++) p[j] += p[j + 2];

@@ -21,7 +21,7 @@ TILES = {
 
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
-    r"^(?:SX_FN [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M
+    r"^(?:SX_(?:FN|OP) [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M
 )
 
 

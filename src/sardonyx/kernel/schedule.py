@@ -6,6 +6,7 @@
     iterated value                  eight points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
+    long chain of arithmetic        several vectors at a time: print_strips
     all else                        plain loops
 
 No form changes the order of a fold, so each gives the bits of the plain loops.
@@ -35,6 +36,7 @@ from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
+from sardonyx.kernel.print_strips import print_strips, strip_of, together
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.print_windows import packed_window, print_windows
@@ -66,7 +68,7 @@ def print_scheduled(
     before += [line for line in variables if line.split()[-3] in used]
     function = finish(kernel, names, pointers, [*before, *lines])
     laid_out = [line for helper in helpers for line in [*_laid_out(helper), ""]]
-    return replace(function, text="\n".join([*laid_out, function.text]))
+    return replace(function, text=together("\n".join([*laid_out, function.text])))
 
 
 def _written(kernel: Kernel) -> set[Buffer]:
@@ -116,10 +118,13 @@ def _form(s: Compute, names: Writer) -> Form:
         share = share_of(s, s.axes[:-2]) or share_of_pairs(s)
         return lambda: print_walk(s, walked, names), share
     p = across(s)
-    if p is None:
-        return lambda: compute(s, names), share_of(s, s.axes)
-    order = [a for a in s.axes[:-1] if a is not p]
-    return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
+    if p is not None:
+        order = [a for a in s.axes[:-1] if a is not p]
+        return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
+    width = strip_of(s)
+    if width:
+        return lambda: print_strips(s, width, names), share_of(s, s.axes)
+    return lambda: compute(s, names), share_of(s, s.axes)
 
 
 def _laid_out(helper: list[str]) -> list[str]:

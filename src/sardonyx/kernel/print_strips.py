@@ -1,0 +1,111 @@
+"""Long chains of arithmetic (exp, tanh, erf, the gates of an LSTM): several vectors at a time.
+
+    for strip of 32: for lane: out[strip + lane] = f(in[strip + lane])
+
+An elementary function is one chain of dependent operations, and a processor foresees no more than
+two or three such chains. A strip of fixed length becomes straight code of several vectors, which
+the compiler interleaves where it is told to: gcc by SX_TOGETHER (prelude.h), clang by sx_abreast.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sardonyx import types as t
+from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.contract import flat
+from sardonyx.kernel.expr import Alu, Axis, Cast, Fold, Iterate, Load, Where, free_axes, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.place import Block, checked, place
+from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
+
+LEAST = 10  # operations; of fewer, the processor has enough in flight
+MOST = 300  # operations in a straight strip: gcc unrolls no more
+VECTOR = 8  # elements, of the registers that most have
+WIDTHS = (4 * VECTOR, 2 * VECTOR)  # of a strip, the first that is not too long
+# The functions that are inlined into what has SX_TOGETHER.
+INLINE = re.compile(
+    r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|minrank|maxrank|min16|max16|sum16)_f32"
+    r"|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract"
+)
+ANY = re.compile(r"\bsx_(?!status|abreast|trap)\w+\(")
+FUNCTION = re.compile(r"^static void @\w*\(.*?^}$", re.M | re.S)
+
+
+def strip_of(s: Compute) -> int:
+    """The length of the strips that suit s; 0 where they do not."""
+    if not s.axes or s.buffer.dtype is not t.float32:
+        return 0
+    nodes, axis = list(walk(s.expr)), s.axes[-1]
+    if any(isinstance(e, Fold | Iterate) for e in nodes):
+        return 0
+    if not all(_is_along(e, axis) for e in nodes if isinstance(e, Load)):
+        return 0
+    free = free_axes(s.expr)
+    work = sum(isinstance(e, Alu | Where | Cast) and axis in free[id(e)] for e in nodes)
+    width = next((w for w in WIDTHS if work * w // VECTOR <= MOST), VECTOR)
+    long = not isinstance(axis.extent, int) or axis.extent >= width
+    return width if work >= LEAST and long else 0
+
+
+def _is_along(e: Load, axis: Axis) -> bool:
+    """Whether neighbours along the axis are neighbours in memory, or one and the same."""
+    address = flat(e)
+    if any(checked(e)) or address is None or e.dtype is not t.float32:
+        return False
+    return coefficient(address, axis) in (0, 1)
+
+
+def print_strips(s: Compute, width: int, names: Writer) -> list[str]:
+    """The loop nest of s in strips along its last axis."""
+    root = block = Block()
+    blocks = []
+    for axis in s.axes:
+        block = Block(block, axis)
+        blocks.append(block)
+    expression = Expression(names, place([(s.expr, block)], names.given))
+    before = expression.declare(root)
+    heads, bodies = list[str](), list[list[str]]()
+    for axis, inner in zip(s.axes[:-1], blocks, strict=False):
+        heads.append(names.loop(axis))
+        bodies.append(expression.declare(inner))
+    return [*before, *nest(heads, bodies, _strips(s, width, names, expression, block))]
+
+
+def _strips(
+    s: Compute, width: int, names: Writer, expression: Expression, block: Block
+) -> list[str]:
+    """The loop over the last axis: whole strips, then what is left."""
+    axis, strip, lane = s.axes[-1], names.fresh("s"), names.fresh("l")
+    i = names.given[axis] = names.fresh("i")
+    start, n = names.span(axis)
+    element = expression.declare(block)
+    value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    element.append(f"{target} = {bare(value)};")
+    if width == VECTOR:
+        return [f"sx_abreast(1) for (int64_t {i} = {start}; {i} < {n}; {i}++) {{", *element, "}"]
+    whole = isinstance(axis.extent, int) and axis.extent % width == 0
+    rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
+    return [
+        f"int64_t {strip} = {start};",
+        f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
+        f"sx_abreast({width // VECTOR}) for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{",
+        f"const int64_t {i} = {strip} + {lane};",
+        *element,
+        "}",
+        "}",
+        *([] if whole else rest),
+    ]
+
+
+def together(text: str) -> str:
+    """The functions, those marked that have strips and only call what is inlined."""
+    return FUNCTION.sub(lambda found: _marked(found.group()), text)
+
+
+def _marked(function: str) -> str:
+    called = {name[:-1] for name in ANY.findall(function)}
+    if "sx_abreast(" not in function or not all(INLINE.fullmatch(n) for n in called):
+        return function
+    return f"SX_TOGETHER {function}"
