@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks import detector, pictures, quantising, sequences, small, wheels
+from benchmarks import audio, detector, pictures, quantising, sequences, small, wheels
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 DIGITS = Path(__file__).parent.parent / "examples/digits/digits.onnx"
@@ -46,6 +46,9 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "gpt2decode": sequences.gpt2decode,
         "gpt2step": sequences.gpt2step,
         "bilstm": sequences.bilstm,
+        "gru": sequences.gru,
+        "whisper": audio.whisper,
+        **({"vad": audio.vad} if audio.VAD is not None and audio.VAD.exists() else {}),
         "mlp": small.mlp,
         "chain": small.chain,
         "forest1": partial(small.forest, 1),
@@ -67,15 +70,22 @@ def written(name: str, folder: Path) -> Path:
 
 
 def inputs(path: Path) -> dict[str, np.ndarray]:
-    """Seeded values for the inputs, floats normal, integers 0 or 1; a dim without a number is 1."""
+    """Seeded values for the inputs, floats normal, integers 0 or 1; a dim without a number is 1.
+    The model's metadata may give a `value of` or a `shape of` an input instead."""
     model = onnx.load(path)
+    stated = {
+        p.key: [int(n) for n in p.value.split()] for p in model.metadata_props if " of " in p.key
+    }
     known = {x.name for x in model.graph.initializer}
     random, feeds = np.random.default_rng(0), {}
     for x in model.graph.input:
         if x.name not in known:
-            shape = [d.dim_value or 1 for d in x.type.tensor_type.shape.dim]
+            sizes = [d.dim_value or 1 for d in x.type.tensor_type.shape.dim]
+            shape = stated.get(f"shape of {x.name}", sizes)
             wanted = helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type)
             made = random.integers(0, 2, shape) if wanted.kind in "iu" else None
+            if f"value of {x.name}" in stated:
+                made = np.reshape(stated[f"value of {x.name}"], shape)
             feeds[x.name] = (random.standard_normal(shape) if made is None else made).astype(wanted)
     return feeds
 

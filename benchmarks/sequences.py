@@ -32,7 +32,7 @@ def encoder() -> onnx.ModelProto:
     """4 layers, 128 tokens, width 256."""
     size, net = Size(4, 128, 256, 4), Net()
     shape = [1, size.tokens, size.width]
-    return net.model({"x": shape}, {_layers(net, "x", size): shape})
+    return net.model({"x": shape}, {layers(net, "x", size): shape})
 
 
 def minilm() -> onnx.ModelProto:
@@ -40,7 +40,7 @@ def minilm() -> onnx.ModelProto:
     size, net = Size(6, 128, 384, 12), Net()
     x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
     x = net.op("Add", x, net.weight(net.normal((1, size.tokens, size.width), 0.1)))
-    y = net.op("ReduceMean", _layers(net, x, size), net.ints(1), keepdims=0)
+    y = net.op("ReduceMean", layers(net, x, size), net.ints(1), keepdims=0)
     ids = {"ids": TensorProto.INT64}
     return net.model({"ids": [1, size.tokens]}, {y: [1, size.width]}, ids)
 
@@ -53,7 +53,7 @@ def vit() -> onnx.ModelProto:
     x = net.op("Transpose", net.op("Reshape", x, net.ints(1, size.width, 196)), perm=[0, 2, 1])
     x = net.op("Concat", net.weight(net.normal((1, 1, size.width), 1)), x, axis=1)
     x = net.op("Add", x, net.weight(net.normal((1, size.tokens, size.width), 0.1)))
-    first = net.op("Gather", _layers(net, x, size), net.weight(np.int64(0)), axis=1)
+    first = net.op("Gather", layers(net, x, size), net.weight(np.int64(0)), axis=1)
     y = net.linear(first, size.width, 1000)
     return net.model({"x": [1, 3, 224, 224]}, {y: [1, 1000]})
 
@@ -65,7 +65,7 @@ def bert() -> onnx.ModelProto:
     x = net.op("Add", x, net.weight(net.normal((1, size.tokens, size.width), 0.1)))
     kept = net.op("Cast", net.op("Unsqueeze", "mask", net.ints(1, 2)), to=TensorProto.FLOAT)
     mask = net.op("Mul", net.op("Sub", net.scalar(1), kept), net.scalar(-1e4))
-    states = _layers(net, _norm(net, x, size.width), size, mask)
+    states = layers(net, norm(net, x, size.width), size, mask)
     y = net.op("Gather", states, net.weight(np.int64(0)), axis=1)
     given = {n: [1, size.tokens] for n in ("ids", "mask")}
     return net.model(given, {y: [1, size.width]}, dict.fromkeys(given, TensorProto.INT64))
@@ -94,12 +94,12 @@ def _gpt2(size: Size, before: int) -> onnx.ModelProto:
     given, results = {"ids": [1, tokens]}, {}
     for layer in range(size.layers):
         past = (f"keys{layer}", f"values{layer}") if before else None
-        mixed, now = _attention(net, _norm(net, x, size.width), size, past, mask)
+        mixed, now = _attention(net, norm(net, x, size.width), size, past, mask)
         x = _perceptron(net, net.op("Add", x, mixed), size.width)
         given |= {n: [1, size.heads, before, size.part] for n in past or ()}
         results |= {n: [1, size.heads, before + tokens, size.part] for n in now}
     head = net.weight(net.normal((size.width, VOCABULARY), size.width**-0.5))
-    y = net.op("MatMul", _norm(net, x, size.width), head)
+    y = net.op("MatMul", norm(net, x, size.width), head)
     return net.model(given, {y: [1, tokens, VOCABULARY], **results}, {"ids": TensorProto.INT64})
 
 
@@ -117,15 +117,26 @@ def bilstm() -> onnx.ModelProto:
     return net.model({"x": [64, 1, 128]}, {net.linear(x, before, 32): [64, 1, 32]})
 
 
-def _layers(net: Net, x: str, size: Size, mask: str | None = None) -> str:
+def gru() -> onnx.ModelProto:
+    """A GRU over 100 steps of 80 numbers, 256 hidden, then 32 classes."""
+    net, inner, before = Net(), 256, 80
+    w, r = (net.normal((1, 3 * inner, n), n**-0.5) for n in (before, inner))
+    b = net.weight(net.normal((1, 6 * inner), 0.1))
+    given = "x", net.weight(w), net.weight(r), b
+    y = net.op("GRU", *given, hidden_size=inner, linear_before_reset=1)
+    y = net.op("Squeeze", y, net.ints(1))
+    return net.model({"x": [100, 1, before]}, {net.linear(y, inner, 32): [100, 1, 32]})
+
+
+def layers(net: Net, x: str, size: Size, mask: str | None = None) -> str:
     """Attention and two matrix products with Gelu (erf), each normalised before and added."""
     for _ in range(size.layers):
-        mixed, _ = _attention(net, _norm(net, x, size.width), size, None, mask)
+        mixed, _ = _attention(net, norm(net, x, size.width), size, None, mask)
         x = _perceptron(net, net.op("Add", x, mixed), size.width)
     return x
 
 
-def _norm(net: Net, x: str, width: int) -> str:
+def norm(net: Net, x: str, width: int) -> str:
     ones, zeros = np.ones(width, np.float32), np.zeros(width, np.float32)
     return net.op("LayerNormalization", x, net.weight(ones), net.weight(zeros), axis=-1)
 
@@ -158,7 +169,7 @@ def _attention(
 
 
 def _perceptron(net: Net, x: str, width: int) -> str:
-    h = net.linear(_norm(net, x, width), width, 4 * width)
+    h = net.linear(norm(net, x, width), width, 4 * width)
     erf = net.op("Erf", net.op("Div", h, net.scalar(2**0.5)))
     half = net.op("Mul", h, net.scalar(0.5))
     gelu = net.op("Mul", half, net.op("Add", erf, net.scalar(1)))
