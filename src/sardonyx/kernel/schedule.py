@@ -33,7 +33,8 @@ from sardonyx.kernel.print_c import (
     table,
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
-from sardonyx.kernel.print_packed import print_strips, suits_strips
+from sardonyx.kernel.print_packed import print_strips as print_packed
+from sardonyx.kernel.print_packed import suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
 from sardonyx.kernel.print_strips import print_strips, strip_of, together
@@ -110,7 +111,7 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) 
 def _form(s: Compute, names: Writer) -> Form:
     """The form that suits s."""
     if suits_strips(s):
-        return lambda: print_strips(s, names), share_of(s, s.axes)
+        return lambda: print_packed(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
         return lambda: print_lanes(s, names), share_of(s, s.axes)
     walked = walk_of(s)
