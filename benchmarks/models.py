@@ -54,7 +54,11 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "forest1": partial(small.forest, 1),
         "forest256": partial(small.forest, 256),
         "resnet50_int8": partial(quantising.static, partial(_light, "resnet50"), quantising.OPSET),
+        "resnet50_full8": partial(
+            quantising.static, partial(_light, "resnet50"), quantising.OPSET, full=True
+        ),
         "mobilenetv2_int8": partial(quantising.static, pictures.mobilenetv2),
+        "mobilenetv2_full8": partial(quantising.static, pictures.mobilenetv2, full=True),
         "minilm_int8": partial(quantising.dynamic, sequences.minilm),
         "boosted1": partial(small.boosted, 1),
         "boosted256": partial(small.boosted, 256),

@@ -3,7 +3,9 @@
     static    QDQ: uint8 activations whose ranges a calibration run finds, int8 weights per channel
     dynamic   DynamicQuantizeLinear and MatMulInteger, int8 weights per column
 
-Both are deterministic: the weights and the calibration's inputs are seeded.
+Weights have 7 bits, as onnxruntime advises for processors without VNNI: its products of 8 bits
+saturate there, and give other results. Both are deterministic: the weights and the calibration's
+inputs are seeded.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ OPSET = 17  # the light models state older ones, where DequantizeLinear has no a
 Feeds = dict[str, np.ndarray]
 
 
-def static(make: Callable[[], onnx.ModelProto], opset: int | None = None) -> onnx.ModelProto:
-    """The model in QDQ, its BatchNormalization folded into the weights first."""
+def static(
+    make: Callable[[], onnx.ModelProto], opset: int | None = None, full: bool = False
+) -> onnx.ModelProto:
+    """The model in QDQ, its BatchNormalization folded into the weights first; full: weights of all
+    8 bits."""
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -48,12 +53,19 @@ def static(make: Callable[[], onnx.ModelProto], opset: int | None = None) -> onn
             newer = onnx.load(plain)
             newer.opset_import[0].version = opset
             onnx.save(newer, plain)
-        kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
-        quantize_static(plain, made, Normal(model), per_channel=True, **kinds)
+        quantize_static(
+            plain,
+            made,
+            Normal(model),
+            per_channel=True,
+            reduce_range=not full,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
         return onnx.load(made)
 
 
-def dynamic(make: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
+def dynamic(make: Callable[[], onnx.ModelProto], full: bool = False) -> onnx.ModelProto:
     """The model with the products of its weights in bytes."""
     from onnxruntime.quantization import quantize_dynamic
 
@@ -61,7 +73,7 @@ def dynamic(make: Callable[[], onnx.ModelProto]) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory() as name:
         source, made = (Path(name) / f"{x}.onnx" for x in ("source", "made"))
         onnx.save(make(), source)
-        quantize_dynamic(source, made, per_channel=True)
+        quantize_dynamic(source, made, per_channel=True, reduce_range=not full)
         return onnx.load(made)
 
 

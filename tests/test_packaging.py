@@ -61,6 +61,7 @@ def test_c_parts_and_types_are_shipped() -> None:
         "kernel/prelude.h",
         "kernel/contract.h",
         "kernel/contract_i16.h",
+        "kernel/contract_u8.h",
         "kernel/windows.h",
         "emit/environment.h",
     ):

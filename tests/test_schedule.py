@@ -171,7 +171,36 @@ def integers(net: Net, rng: Rng) -> None:
         net.give(net.op("MatMulInteger", a, factor, np.uint8(200), whole(rng, np.int8, n)))
 
 
-FAMILIES = (convolutions, grouped, pools, matmuls, rows, integers)
+def small_weights(net: Net, rng: Rng) -> None:
+    """Sums of products of uint8 and of weights within 64: convolutions of few and of many channels,
+    depthwise ones, matrices; the zero point of x is known or fed."""
+    scales = [np.float32(s) for s in (0.02, 0.3, 9.0)]
+    for i in range(12):
+        n, h, w = (int(v) for v in rng.integers((1, 5, 5), (3, 12, 12)))
+        c, out = pick(rng, 1, 2, 3, 5, 16, 24, 48), pick(rng, 3, 16, 32, 40)
+        group = c if i % 3 == 2 else 1
+        out = c * pick(rng, 1, 2) if i % 3 == 2 else out
+        window = [int(v) for v in rng.integers(1, 4, 2)]
+        x = net.feed(f"x{len(net.feeds)}", whole(rng, np.uint8, n, c, h, w))
+        weights = rng.integers(-64, 65, (out, c // group, *window)).astype(np.int8)
+        about = {"pads": [int(v) for v in rng.integers(0, 3, 4)], "group": group}
+        about["strides"] = [int(v) for v in rng.integers(1, 3, 2)]
+        parts = [x, scales[0], whole(rng, np.uint8), weights, scales[1], np.int8(0), scales[2]]
+        y = net.op("QLinearConv", *parts, np.uint8(9), whole(rng, np.int32, out), **about)
+        y = net.op("MaxPool", y, kernel_shape=[2, 2], pads=[1] * 4)
+        again = rng.integers(-64, 65, (20, out, 1, 1)).astype(np.int8)
+        net.give(net.op("QLinearConv", y, scales[0], np.uint8(9), again, scales[1], np.int8(0),
+                        scales[2], np.int8(-7)))  # fmt: skip
+    for i in range(6):
+        m, k, n = (int(v) for v in rng.integers(4, 40, 3))
+        k = 600 + i if i % 3 == 0 else k
+        a = net.feed(f"x{len(net.feeds)}", whole(rng, np.uint8, 2, m, k))
+        zero = net.feed(f"x{len(net.feeds)}", whole(rng, np.uint8)) if i % 2 else np.uint8(200)
+        b = rng.integers(-60, 61, (k, n)).astype(np.int8)
+        net.give(net.op("MatMulInteger", a, b, zero, rng.integers(-4, 5, n).astype(np.int8)))
+
+
+FAMILIES = (convolutions, grouped, pools, matmuls, rows, integers, small_weights)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -201,6 +230,15 @@ def test_products_of_bytes_reach_the_tiles_of_int16() -> None:
     program = optimise(lower(net.graph(), overridable=False))
     texts = [print_scheduled(launch.kernel).text for launch in program.launches]
     assert sum("sx_contract_i16(" in text for text in texts) >= 20
+
+
+def test_small_weights_reach_the_tiles_and_windows_of_bytes() -> None:
+    net = Net()
+    small_weights(net, np.random.default_rng(5))
+    program = optimise(lower(net.graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("sx_contract_u8(" in text for text in texts) >= 20
+    assert sum("sx_taps(" in text for text in texts) >= 1
 
 
 def test_the_plain_printer_knows_no_schedule() -> None:

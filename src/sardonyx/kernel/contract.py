@@ -8,8 +8,10 @@ both batch axes. B is packed [batch][N/16][K][16], K being
 the fold's axes in their order; A is read through affine addresses, one number per pixel and term.
 MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
 
-Factors are float32, or int16 widened to int32. Those are taken two terms at a time, neighbours in A
-along the innermost of the fold's axes, and B is packed [batch][N/16][K/2][16][2].
+Factors are float32, or integers widened to int32: int16 both, or A of uint8 and B of int8 within
+LIMIT, so that a pair of products fits int16. Of these two or four terms are taken at a time,
+neighbours in A along the innermost of the fold's axes; B is packed [batch][N/16][K/2][16][2] or
+[batch][N/16][K/4][16][4].
 """
 
 from __future__ import annotations
@@ -20,10 +22,27 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient, position
-from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    alu,
+    cast,
+    free_axes,
+    walk,
+)
 from sardonyx.kernel.ir import Compute
+from sardonyx.types import DType
 
 LANES = 16
+LIMIT = 64  # 2 * 255 * LIMIT fits int16
+
+
+KINDS = ((t.float32, t.float32), (t.int16, t.int16), (t.uint8, t.int8))  # of A and B
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +83,13 @@ class Contraction:
 
     @property
     def pair(self) -> int | None:
-        """Which of the fold's axes is taken two at a time, if the factors are int16."""
+        """Which of the fold's axes is taken several at a time, if the factors are integers."""
         return pair_of(self.fold)
+
+    @property
+    def at_once(self) -> int:
+        """How many terms are taken at a time."""
+        return {t.float32: 1, t.int16: 2, t.uint8: 4}[self.a.dtype]
 
     @property
     def terms(self) -> Dim:
@@ -82,7 +106,7 @@ def contraction(s: Compute, lanes: Axis) -> Contraction | None:
     terms = factors(fold)
     if terms is None:
         return None
-    tail = None if fold.when is None else _tail(fold, fold.when)
+    tail = None if fold.when is None else tail_of(fold, fold.when)
     if fold.when is not None and tail is None:
         return None
     free = free_axes(*terms)
@@ -93,29 +117,46 @@ def contraction(s: Compute, lanes: Axis) -> Contraction | None:
 
 
 def factors(fold: Fold) -> tuple[Expr, ...] | None:
-    """The factors of a sum of products in the type that they are stored in, float32 or int16."""
+    """The factors of a sum of products in the type that they are stored in: float32, int16, or
+    uint8 and int8."""
     if fold.dtype is t.float32:
         return fold.terms
     if fold.dtype is not t.int32:
         return None
-    found = [x.x for x in fold.terms if isinstance(x, Cast) and x.x.dtype is t.int16]
-    return tuple(found) if len(found) == len(fold.terms) else None
+    found = [_narrow(x) for x in fold.terms]
+    return None if None in found else tuple(x for x in found if x is not None)
 
 
-def is_even(extent: Dim) -> bool:
-    """Whether an extent is known to be even."""
-    return isinstance(extent, int) and extent % 2 == 0
+def _narrow(x: Expr) -> Expr | None:
+    match x:
+        case Cast(y) if y.dtype in (t.int16, t.uint8):
+            return y
+        case Alu("max", (Alu("min", (Cast(y), Const(high, _)), _), Const(low, _)), _):
+            return y if y.dtype is t.int8 and (low, high) == (-LIMIT, LIMIT) else None
+    return None
+
+
+def widened(x: Expr, dtype: DType) -> Expr:
+    """A factor as it stands in a fold; int8 says its limit."""
+    if x.dtype is not t.int8:
+        return cast(x, dtype)
+    return alu("max", alu("min", cast(x, dtype), LIMIT), -LIMIT)
+
+
+def is_multiple(extent: Dim, n: int) -> bool:
+    """Whether an extent is known to be a multiple of n."""
+    return isinstance(extent, int) and extent % n == 0
 
 
 def pair_of(fold: Fold) -> int | None:
-    """The innermost of a fold's axes with more than one point, if its factors are int16."""
+    """The innermost of a fold's axes with more than one point, if its factors are integers."""
     if fold.dtype is not t.int32:
         return None
     large = [i for i, axis in enumerate(fold.axes) if axis.extent != 1]
     return large[-1] if large else len(fold.axes) - 1
 
 
-def _tail(fold: Fold, when: Expr) -> int | None:
+def tail_of(fold: Fold, when: Expr) -> int | None:
     """The length of the last run, where `when` is outer * n + inner < limit over the fold's first
     and last axes, and cuts into the last run alone."""
     first, last = fold.axes[0], fold.axes[-1]
@@ -140,7 +181,7 @@ def _split(
 ) -> Contraction | None:
     (a, b), (in_a, in_b) = terms, free
     address = flat(a)
-    if a.mode != "proven" or a.dtype not in (t.float32, t.int16) or address is None:
+    if a.mode != "proven" or (a.dtype, b.dtype) not in KINDS or address is None:
         return None
     groups: dict[str, list[Walk]] = {"batch": [], "m": [], "n": []}
     for axis in (x for x in s.axes if x is not lanes):

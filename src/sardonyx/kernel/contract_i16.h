@@ -87,7 +87,8 @@ typedef struct {
 /* One tile: n rows of one block, each sum a variable with a name. Weights stay in registers. */
 SX_TILE void sx_i_tile(const int n, const int16_t *x, const int64_t *at, const int16_t *w, const sx_run *run,
                        int64_t from, int64_t to, int fresh, int32_t *acc) {
-  const int64_t even = run->n & ~(int64_t)1;
+  const int64_t rest = run->n & 1, even = run->n - rest, d1 = run->d1, d2 = run->d2;
+  const int64_t a0 = run->s0, a1 = run->s1, a2 = run->s2, step = 16 * ((run->rows + 1) & ~(int64_t)1);
   int64_t i0, i1, i2;
 #define SX_I_BEGIN(t)                                                \
   sx_i16 s##t = sx_i_zero16();                                       \
@@ -95,17 +96,17 @@ SX_TILE void sx_i_tile(const int n, const int16_t *x, const int64_t *at, const i
   if (n > t && !fresh) s##t = sx_i_load16(acc + 16 * t);
   SX_I_OVER(SX_I_BEGIN)
   for (i0 = from; i0 < to; i0++)
-    for (i1 = 0; i1 < run->d1; i1++)
-      for (i2 = 0; i2 < run->d2; i2++) {
-        int64_t k = i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
-        const int64_t end = k + even;
-        const int16_t *const next = w + 16 * ((run->rows + 1) & ~(int64_t)1);
+    for (i1 = 0; i1 < d1; i1++)
+      for (i2 = 0; i2 < d2; i2++, w += step) {
+        const int64_t first = i0 * a0 + i1 * a1 + i2 * a2, end = first + even;
+        const int16_t *v = w;
+        int64_t k = first;
 #ifdef sx_i_madd
-#define SX_I_WEIGHTS(f, i) const sx_ints w##f = sx_i_load(w + 16 * i);
+#define SX_I_WEIGHTS(f, i) const sx_ints w##f = sx_i_load(v + 16 * i);
 #define SX_I_MADD(f, i) o.f = sx_i_madd(o.f, w##f, q);
 #else
 #define SX_I_WEIGHTS(f, i)
-#define SX_I_MADD(f, i) o.f = sx_i_step(o.f, w, q);
+#define SX_I_MADD(f, i) o.f = sx_i_step(o.f, v, q);
 #endif
 #define SX_I_ONE(t, TAKE)            \
   if (n > t) {                       \
@@ -116,15 +117,14 @@ SX_TILE void sx_i_tile(const int n, const int16_t *x, const int64_t *at, const i
   }
 #define SX_I_TWO(t) SX_I_ONE(t, sx_i_pair)
 #define SX_I_LAST(t) SX_I_ONE(t, sx_i_last)
-        for (; k != end; k += 2, w += 32) {
+        for (; k != end; k += 2, v += 32) {
           SX_I_EACH(SX_I_WEIGHTS)
           SX_I_OVER(SX_I_TWO)
         }
-        if (run->n & 1) {
+        if (rest) {
           SX_I_EACH(SX_I_WEIGHTS)
           SX_I_OVER(SX_I_LAST)
         }
-        w = next;
       }
 #define SX_I_END(t) if (n > t) sx_i_store16(acc + 16 * t, s##t);
   SX_I_OVER(SX_I_END)

@@ -369,8 +369,11 @@ SX_FN float sx_odd_i64(int64_t x) {
 }
 
 /* Float to integer: towards zero, saturating, NaN to 0. */
-SX_FN int8_t sx_i8_of_f32(float x) {
-  return x != x ? 0 : x <= -128 ? INT8_MIN : x >= 127 ? INT8_MAX : (int8_t)x;
+SX_FN int32_t sx_i8_of_f32(float x) { /* by integers in the order of floats: vectors of them are quick */
+  const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
+  int32_t r = (i ^ ((i >> 31) & INT32_MAX)) & ~nan;
+  r = sx_min_i32(sx_max_i32(r, -0x43000001), 0x42fe0000);
+  return (int32_t)sx_float_i32(r ^ ((r >> 31) & INT32_MAX));
 }
 
 SX_FN int16_t sx_i16_of_f32(float x) {
@@ -385,9 +388,81 @@ SX_FN int64_t sx_i64_of_f32(float x) {
   return x != x ? 0 : x <= -0x1p63f ? INT64_MIN : x >= 0x1p63f ? INT64_MAX : (int64_t)x;
 }
 
-SX_FN uint8_t sx_u8_of_f32(float x) {
-  return !(x > 0) ? 0 : x >= 255 ? UINT8_MAX : (uint8_t)x;
+SX_FN int32_t sx_u8_of_f32(float x) {
+  const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
+  return (int32_t)sx_float_i32(sx_min_i32(sx_max_i32(i & ~nan, 0), 0x437f0000));
 }
+
+/* Sixteen bytes to int32, and back what fits a byte: gcc takes them apart one by one. */
+#if defined(__AVX2__)
+#include <immintrin.h>
+SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
+  const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepu8_epi32(x));
+  _mm256_storeu_si256((__m256i *)(void *)(to + 8), _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8)));
+}
+SX_FN void sx_widen_i8(int32_t *to, const int8_t *from) {
+  const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_cvtepi8_epi32(x));
+  _mm256_storeu_si256((__m256i *)(void *)(to + 8), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8)));
+}
+SX_FN __m128i sx_sixteen(const int32_t *from, int is_signed) {
+  const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)from);
+  const __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(from + 8));
+  const __m256i c = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  const __m128i low = _mm256_castsi256_si128(c), high = _mm256_extracti128_si256(c, 1);
+  return is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high);
+}
+SX_FN void sx_narrow_u8(uint8_t *to, const int32_t *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, sx_sixteen(from, 0));
+}
+SX_FN void sx_narrow_i8(int8_t *to, const int32_t *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, sx_sixteen(from, 1));
+}
+#else
+SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = from[l];
+}
+SX_FN void sx_widen_i8(int32_t *to, const int8_t *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = from[l];
+}
+SX_FN void sx_narrow_u8(uint8_t *to, const int32_t *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = (uint8_t)from[l];
+}
+SX_FN void sx_narrow_i8(int8_t *to, const int32_t *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = (int8_t)from[l];
+}
+#endif
+
+/* The sums of n products x[at[t] + l] * w[step * t + l] for sixteen l; w is within 64, so that two products
+   fit int16. */
+#if defined(__AVX2__)
+#define sx_wide_u8(p) _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+#define sx_wide_i8(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
+SX_FN void sx_taps(int32_t *acc, const uint8_t *x, const int64_t *at, const int8_t *w, int64_t step, int n) {
+  __m256i low = _mm256_setzero_si256(), high = low;
+  int t;
+  for (t = 0; t < n; t += 2) {
+    __m256i p = _mm256_mullo_epi16(sx_wide_u8(x + at[t]), sx_wide_i8(w + step * t));
+    if (t + 1 < n) p = _mm256_add_epi16(p, _mm256_mullo_epi16(sx_wide_u8(x + at[t + 1]), sx_wide_i8(w + step * (t + 1))));
+    low = _mm256_add_epi32(low, _mm256_cvtepi16_epi32(_mm256_castsi256_si128(p)));
+    high = _mm256_add_epi32(high, _mm256_cvtepi16_epi32(_mm256_extracti128_si256(p, 1)));
+  }
+  _mm256_storeu_si256((__m256i *)(void *)acc, low);
+  _mm256_storeu_si256((__m256i *)(void *)(acc + 8), high);
+}
+#else
+SX_FN void sx_taps(int32_t *acc, const uint8_t *x, const int64_t *at, const int8_t *w, int64_t step, int n) {
+  int l, t;
+  for (l = 0; l < 16; l++) acc[l] = 0;
+  for (t = 0; t < n; t++)
+    for (l = 0; l < 16; l++) acc[l] += x[at[t] + l] * w[step * t + l];
+}
+#endif
 
 SX_FN uint16_t sx_u16_of_f32(float x) {
   return !(x > 0) ? 0 : x >= 65535 ? UINT16_MAX : (uint16_t)x;

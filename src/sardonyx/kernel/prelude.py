@@ -1,5 +1,5 @@
 """The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
-contract.h, contract_i16.h and windows.h where it has sums of products by register tiles."""
+contract*.h and windows.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
 TILES = {
     "contract.h": ("sx_contract", "sx_contract_part", "sx_window", "sx_window_part"),
     "contract_i16.h": ("sx_contract_i16", "sx_contract_i16_part"),
+    "contract_u8.h": ("sx_contract_u8", "sx_contract_u8_part"),
     "windows.h": ("sx_window", "sx_window_part"),
 }
 

@@ -19,6 +19,8 @@ from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
+from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
+from sardonyx.kernel.print_taps import called, is_short, unrolled
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
@@ -72,12 +74,17 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
     result, folding = _folding(fold, names, lane, axis, here)
     names.given[fold] = result
+    alone = hoisted(s.expr, names)
+    given = dict(names.given)
     element, (value,) = evaluate(names, [s.expr])
     value = stored(value, s.expr, s.buffer.dtype)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
 
     def over(width: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
+        if has_bytes(s, axis):
+            names.given = dict(given)
+            return [*folding(each), *print_strip(s, axis, names, lane, here, width)]
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
     start, n = names.span(axis)
@@ -89,7 +96,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     inner += [*over(str(LANES)), "}"]
     if not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
-    return [*heads, "{", *before, *inner, "}", *["}"] * len(heads)]
+    return ["{", *alone, *heads, "{", *before, *inner, "}", *["}"] * len(heads), "}"]
 
 
 Folding = Callable[[str], list[str]]
@@ -104,13 +111,16 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
         if is_ranked(fold):
             kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
+        result = f"sx_float_i32(sx_turned_i32({one}))" if is_ranked(fold) else one
+        if is_short(fold):
+            return result, _window(fold, names, lane, axis, here, acc)
         steps = _steps(fold, names, one, axis)
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{LANES}];", f"{each[:-2]} {one} = {start};"]
             return [*first, *loops, *steps(each, here), *ends]
 
-        return f"sx_float_i32(sx_turned_i32({one}))" if is_ranked(fold) else one, simple
+        return result, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
     used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
     steps = _steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
@@ -124,6 +134,21 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         return lines
 
     return f"{acc}[0][{lane}]", sixteen
+
+
+def _window(fold: Fold, names: Writer, lane: str, axis: Axis, here: str, acc: str) -> Folding:
+    """The statements for a short sum of integers."""
+    found = called(fold, names, axis, acc)
+    taps = unrolled(fold, names, f"{acc}[{lane}]")
+
+    def folding(each: str) -> list[str]:
+        room = f"int32_t {acc}[{LANES}];"
+        if found is not None and f"< {LANES};" in each:
+            table, call = found
+            return [room, "{", f"const int64_t {lane} = 0;", here, table, *call, "}"]
+        return [room, f"sx_rolled() {each}", here, f"{acc}[{lane}] = 0;", *taps, "}"]
+
+    return folding
 
 
 Steps = Callable[[str, str], list[str]]
@@ -183,6 +208,10 @@ def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
         guard, (condition,) = evaluate(names, [fold.when])
     lines, texts = evaluate(names, list(fold.terms))
     step = bare(fold_step(fold, acc, texts))
+    if fold.kind in ("min", "max") and fold.dtype.is_integer and fold.dtype.bits <= 16:
+        term, sign = names.fresh("v"), ">" if fold.kind == "max" else "<"
+        lines.append(f"const {fold.dtype.c} {term} = {bare(texts[0])};")
+        step = f"{term} {sign} {acc} ? {term} : {acc}"  # in vectors of such integers
     if is_ranked(fold):
         step = f"sx_{fold.kind}_i32({acc}, sx_{fold.kind}rank_f32({bare(texts[0])}))"
     taken = [*lines, f"{acc} = {step};"]

@@ -8,13 +8,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.contract import LANES, Contraction, Walk, contraction, is_even, merged
+from sardonyx.kernel.contract import (
+    LANES,
+    Contraction,
+    Walk,
+    contraction,
+    factors,
+    is_multiple,
+    merged,
+)
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
-    Cast,
     Const,
     Expr,
     Fold,
@@ -25,6 +33,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_share import Scope, shared_batch
+from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer, evaluate, stored
@@ -33,6 +42,11 @@ MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
+CALLS = {  # terms at once: the function that is called, and how what belongs to it begins
+    1: ("sx_contract", "sx_"),
+    2: ("sx_contract_i16", "sx_i_"),
+    4: ("sx_contract_u8", "sx_b_"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,12 +72,13 @@ def packed_product(s: Compute) -> Product | None:
 
 
 def _lanes_of(s: Compute) -> Axis | None:
-    """The axis whose index mod 16 is the last index of the second factor."""
+    """The axis whose index mod 16 is the last index of the second factor, or the last but one."""
     for e in walk(s.expr):
-        match e:
-            case Fold("dot", _, (_, Cast(Load(_, (*_, lane, _)), _))):
+        found = factors(e) if isinstance(e, Fold) and e.kind == "dot" else None
+        match found:
+            case (_, Load(_, (*_, lane, _)) as w) if w.dtype is not t.float32:
                 return _axis_of(lane)
-            case Fold("dot", _, (_, Load(_, (*_, lane)))):
+            case (_, Load(_, (*_, lane)) as w) if w.dtype is t.float32:
                 return _axis_of(lane)
     return None
 
@@ -81,22 +96,22 @@ def _axis_of(lane: Expr) -> Axis | None:
 def _is_packed(c: Contraction, b: Load) -> bool:
     """Whether B is [batch and n axes, lanes / 16, fold axes, lanes mod 16]."""
     outer = [w.axes[0] for w in (*c.batch, *c.n)]
-    at, last = len(outer) + 1, len(outer) + 1 + len(c.fold.axes)
+    at, last, some = len(outer) + 1, len(outer) + 1 + len(c.fold.axes), c.at_once
     if len(b.index) != last + (1 if c.pair is None else 2):
         return False
     before, block = b.index[: len(outer)], b.index[len(outer)]
     terms, lane = b.index[at:last], b.index[last]
     return (
         b.mode == "proven"
-        and b.buffer.shape[last:] == ((LANES,) if c.pair is None else (LANES, 2))
+        and b.buffer.shape[last:] == ((LANES,) if c.pair is None else (LANES, some))
         and list(before) == outer
         and all(
-            _is_part(e, "idiv", a, 2 if i == c.pair else 1)
+            _is_part(e, "idiv", a, some if i == c.pair else 1)
             for i, (e, a) in enumerate(zip(terms, c.fold.axes, strict=True))
         )
         and _is_part(block, "idiv", c.lanes, LANES)
         and _is_part(lane, "imod", c.lanes, LANES)
-        and (c.pair is None or _is_part(b.index[-1], "imod", c.fold.axes[c.pair], 2))
+        and (c.pair is None or _is_part(b.index[-1], "imod", c.fold.axes[c.pair], some))
     )
 
 
@@ -116,7 +131,7 @@ def _runs(c: Contraction) -> list[Walk]:
     """The terms: loops, the outermost first, then the run."""
     if c.tail is not None:
         return [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
-    if c.pair is not None and not is_even(c.k[c.pair].extent):
+    if c.pair is not None and not is_multiple(c.k[c.pair].extent, c.at_once):
         return [*merged(c.k[: c.pair]), c.k[c.pair]]
     return merged(c.k) or [Walk((), 1, 1)]
 
@@ -128,7 +143,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    call = "sx_contract" if c.pair is None else "sx_contract_i16"
+    call, _ = CALLS[c.at_once]
     body = [*_product(p, names, helpers), f"{call}(&product);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
@@ -152,7 +167,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         f"@_finish{number}",
         "&self",
     ]
-    kind = "sx_product" if c.pair is None else "sx_i_product"
+    kind = f"{CALLS[c.at_once][1]}product"
     segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
     return [
         given,
@@ -169,8 +184,7 @@ def _units(p: Product) -> Dim:
 def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """p, shared out by chunks of rows and blocks of lanes."""
     c = p.c
-    word = "sx_i_" if c.pair is not None else "sx_"
-    call = "sx_contract" if c.pair is None else "sx_contract_i16"
+    call, word = CALLS[c.at_once]
     rows, terms = names.size(c.rows), names.size(c.terms)
     blocks = names.size(product((*(w.extent for w in c.n), _blocks(c))))
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
@@ -187,10 +201,10 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
 
 
 def _terms(c: Contraction) -> Dim:
-    """The rows of 16 lanes in a block of B: the terms, an even number of them where paired."""
-    extents = [a.extent for a in c.fold.axes]
+    """The rows of 16 lanes in a block of B: the terms, filled up where some are taken at once."""
+    extents, some = [a.extent for a in c.fold.axes], c.at_once
     if c.pair is not None:
-        extents[c.pair] = (extents[c.pair] + 1) // 2 * 2
+        extents[c.pair] = (extents[c.pair] + (some - 1)) // some * some
     return product(tuple(extents))
 
 
@@ -262,6 +276,8 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     names.given.update({w.axes[0]: "0" for w in c.m if w.extent == 1})
     rows = _joined_rows(c)
     lines += _split_index(names, "row", rows)
+    lines += hoisted(s.expr, names)
+    given = dict(names.given)
     element, (value,) = evaluate(names, [s.expr])
     lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
     value = stored(value, s.expr, s.buffer.dtype)
@@ -270,6 +286,9 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
 
     def over(width: str) -> list[str]:
+        if has_bytes(s, c.lanes):
+            names.given = dict(given)
+            return print_strip(s, c.lanes, names, "l", lane, width)
         head = f"{apart}for (int64_t l = 0; l < {width}; l++) {{"
         return [head, lane, *element, store, "}"]
 

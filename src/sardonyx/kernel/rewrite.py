@@ -28,7 +28,7 @@ def rewrite(
     given: Mapping[Axis, Expr] | Mapping[Fold, Expr] | Mapping[Expr, Expr],
     loads: Loads = lambda load: None,
 ) -> Expr:
-    """root with the nodes of `given` replaced (axes, for instance), and each load, its index
+    """root with the nodes of `given` replaced (axes, folds), and each load, its index
     already rewritten, by loads(load) where that is not None. Shared nodes stay shared; indices
     are made canonical."""
     replaced = {id(e): x for e, x in given.items()}

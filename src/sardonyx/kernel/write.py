@@ -175,7 +175,9 @@ class Expression:
                 self.texts[e, block] = self.known[text, outer]
                 return []
         name = self.texts[e, block] = self.known[text, block] = self.names.fresh("v")
-        return [f"const {c_type(e.dtype)} {name} = {bare(text)};"]
+        small = self.names.wide and e.dtype.is_integer and e.dtype.bits < 32
+        kind = "int32_t" if small else c_type(e.dtype)  # vectors of one width are quick
+        return [f"const {kind} {name} = {bare(text)};"]
 
     def _iterate(self, e: Iterate, block: Block) -> list[str]:
         """A loop that ends early where the value stays: further steps would not change it."""

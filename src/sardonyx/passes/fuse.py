@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import (
@@ -110,7 +111,8 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     uses = _uses(consumer.kernel.body, {b for b in buffers if b is not None})
     if _shows_bits(consumer) and not is_move(last.expr):
         return None
-    if uses is None or not all(_allowed(last, len(producer.kernel.body), u, alone) for u in uses):
+    lengths = len(producer.kernel.body), len(consumer.kernel.body)
+    if uses is None or not all(_allowed(last, lengths[0], u, alone, lengths[1]) for u in uses):
         return None
     if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
@@ -159,7 +161,7 @@ def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
     return found
 
 
-def _allowed(last: Compute, length: int, use: _Use, alone: bool) -> bool:
+def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
     if any(load.mode != "proven" for load in use.loads):
         return False
     e = last.expr
@@ -168,6 +170,8 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool) -> bool:
     if is_move(use.compute.expr) and not isinstance(use.compute.expr, Load):
         return False
     if use.folded:
+        return False
+    if _is_tile(e) and siblings > 1:
         return False
     if _has_fold(e) or length > 1:
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
@@ -198,6 +202,13 @@ def _points(axes: tuple[Axis, ...]) -> Dim:
 
 def _has_fold(e: Expr) -> bool:
     return any(isinstance(x, Fold | Iterate) for x in walk(e))
+
+
+def _is_tile(e: Expr) -> bool:
+    """Whether it is an integer convolution, which register tiles compute: in one launch with a pool
+    it would have no layout."""
+    folds = [x for x in walk(e) if isinstance(x, Fold) and x.kind == "dot"]
+    return any(x.dtype is t.int32 and len(x.axes) >= 3 for x in folds)
 
 
 def _cost(e: Expr) -> int:

@@ -1,4 +1,5 @@
-"""Factors of int32 sums of products that fit int16 are stored as such.
+"""Factors of int32 sums of products that fit int16 are stored as such; where they are bytes and
+small weights (passes/bytes.py), as those.
 
     t[i] = int32(x[i]) - int32(z); y[m] = dot over k of t[..] * w[..]; q[m] = .. y[m] ..
 
@@ -18,6 +19,7 @@ from sardonyx import types as t
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.bytes import of_bytes
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import Array, TensorType
 
@@ -46,6 +48,9 @@ def _narrowed(
     (fold,) = folds
     if fold.kind != "dot" or fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
         return [launch]
+    found = of_bytes(launch, body, fold, tensors, weights)
+    if found is not None:
+        return _split(*found, set(), tensors, weights)
     factors = {x.buffer.root for x in fold.terms if isinstance(x, Load)}
     if not all(isinstance(x, Load) and _has_small_default(x) for x in fold.terms):
         return [launch]

@@ -14,7 +14,15 @@ from dataclasses import replace
 
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import LANES, Contraction, contraction, flat, is_even
+from sardonyx.kernel.contract import (
+    LANES,
+    Contraction,
+    contraction,
+    factors,
+    flat,
+    is_multiple,
+    widened,
+)
 from sardonyx.kernel.expr import (
     Axis,
     Buffer,
@@ -23,7 +31,6 @@ from sardonyx.kernel.expr import (
     Fold,
     Load,
     Local,
-    cast,
     free_axes,
     walk,
     where,
@@ -126,11 +133,11 @@ def _pack(c: Contraction, name: str) -> Pair:
     terms = list(c.fold.axes)
     n: Dim = c.lanes.extent
     blocks: Dim = (n + (LANES - 1)) // LANES
-    extents, pair = [a.extent for a in terms], c.pair
+    extents, pair, some = [a.extent for a in terms], c.pair, c.at_once
     if pair is not None:
-        extents[pair] = (extents[pair] + 1) // 2
-    halves = (2,) if pair is not None else ()
-    shape = (*(a.extent for a in outer), blocks, *extents, LANES, *halves)
+        extents[pair] = (extents[pair] + (some - 1)) // some
+    inner = (some,) if pair is not None else ()
+    shape = (*(a.extent for a in outer), blocks, *extents, LANES, *inner)
     target = Buffer(name, c.b.dtype, shape)
     axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(shape))
     end = len(outer) + 1 + len(terms)
@@ -140,26 +147,26 @@ def _pack(c: Contraction, name: str) -> Pair:
     )
     zero = Const(0 if c.b.dtype.is_integer else 0.0, c.b.dtype)
     if pair is not None:
-        there[terms[pair]] = there[terms[pair]] * 2 + axes[-1]
+        there[terms[pair]] = there[terms[pair]] * some + axes[-1]
     column = block * LANES + lane
     element = rewrite(c.b, {**there, c.lanes: column})
     if c.fold.when is not None:  # an absent term may lie past the end of B
         element = where(rewrite(c.fold.when, there), element, zero)
     if not (isinstance(n, int) and n % LANES == 0):
         element = where(column < n, element, zero)
-    if pair is not None and not is_even(terms[pair].extent):
+    if pair is not None and not is_multiple(terms[pair].extent, some):
         element = where(there[terms[pair]] < terms[pair].extent, element, zero)
     steps: list[Expr] = list(terms)
-    half: list[Expr] = []
+    part: list[Expr] = []
     if pair is not None:
-        steps[pair], half = terms[pair] // 2, [terms[pair] % 2]
-    index = (*outer, c.lanes // LANES, *steps, c.lanes % LANES, *half)
+        steps[pair], part = terms[pair] // some, [terms[pair] % some]
+    index = (*outer, c.lanes // LANES, *steps, c.lanes % LANES, *part)
     return Compute(target, axes, element), _reading(c, Load(target, tuple(map(canonical, index))))
 
 
 def _reading(c: Contraction, packed: Load) -> Compute:
     """The product with B read packed; A is the first factor from now on."""
-    terms = (cast(c.a, c.fold.dtype), cast(packed, c.fold.dtype))
+    terms = (widened(c.a, c.fold.dtype), widened(packed, c.fold.dtype))
     fold = Fold("dot", c.fold.axes, terms, c.fold.when)
     given: dict[Fold, Expr] = {c.fold: fold}
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
@@ -172,7 +179,7 @@ def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> Pair | None:
     if len(folds) != 1 or folds[0].kind != "dot" or not s.axes:
         return None
     (fold,), lanes = folds, s.axes[-1]
-    for x in fold.terms:
+    for term, x in zip(fold.terms, factors(fold) or fold.terms, strict=True):
         if not isinstance(x, Load) or x.mode != "proven" or x.buffer.root not in constant:
             continue
         free, address = free_axes(x)[id(x)], flat(x)
@@ -182,7 +189,8 @@ def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> Pair | None:
         target = Buffer(name, x.dtype, tuple(a.extent for a in axes))
         inner = tuple(Axis(f"i{i}", a.extent) for i, a in enumerate(axes))
         copy = Compute(target, inner, rewrite(x, dict(zip(axes, inner, strict=True))))
-        terms = tuple(Load(target, axes) if y is x else y for y in fold.terms)
+        load = widened(Load(target, axes), fold.dtype)
+        terms = tuple(load if y is term else y for y in fold.terms)
         given: dict[Fold, Expr] = {fold: Fold("dot", fold.axes, terms, fold.when)}
         return copy, Compute(s.buffer, s.axes, rewrite(s.expr, given))
     return None

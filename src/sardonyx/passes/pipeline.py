@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
+from typing import TypeAlias
 
 from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
@@ -12,6 +14,7 @@ from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.groups import join_shuffles
+from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
@@ -21,11 +24,13 @@ from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
 
-STEPS = (
+Step: TypeAlias = Callable[[Program], Program]
+STEPS: tuple[Step, ...] = (
     constant_bounds,
     join_shuffles,
     narrow,
     fuse,
+    compute_known,
     block_channels,
     split_phases,
     pad_inputs,
@@ -92,8 +97,9 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
 
 def _optimise(program: Program, fused: bool = True) -> Program:
     verify(program)
-    for step in (lambda p: fold_constants(p, fused), *STEPS):
-        program = step(program)
+    ruled: dict[Step, Step] = {f: partial(f, fused=fused) for f in (fold_constants, compute_known)}
+    for step in (fold_constants, *STEPS):
+        program = ruled.get(step, step)(program)
         verify(program)
     program = split_choices(join_rows(fold_constants(program, fused)))
     program = in_tiles(collapse(program))

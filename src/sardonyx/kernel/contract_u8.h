@@ -1,0 +1,247 @@
+/* Sums of products of uint8 and int8 within 64 by register tiles, as contract.h does those of float32.
+   Four terms are taken at a time, neighbours in x and in w:
+
+     sum[row][block][lane] += x[at(row) + k + j] * w[block][k / 4][lane][j] for j < 4
+
+   A pair of products fits int16 (2 * 255 * 64 = 32640), so that vpmaddubsw does not saturate. Sums are of
+   int32 and wrap, so that their order does not show. */
+#include <string.h>
+#ifndef SX_TILE
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_TILE static __inline__ __attribute__((always_inline, unused))
+#define SX_OWN static __attribute__((noinline, unused))
+#else
+#define SX_TILE static inline
+#define SX_OWN static
+#endif
+#endif
+/* sx_bytes: sums as wide as the registers. sx_four: four terms of x for every lane. */
+#if defined(__AVX512BW__) && !defined(SX_PORTABLE)
+#include <immintrin.h>
+#define SX_B_PIECES 1
+#define SX_B_WIDE 16
+typedef __m512i sx_bytes, sx_four;
+#define sx_b_zero() _mm512_setzero_si512()
+#define sx_b_spread(s) _mm512_set1_epi32(s)
+#define sx_b_load(p) _mm512_loadu_si512((const void *)(p))
+#define sx_b_store(p, v) _mm512_storeu_si512((void *)(p), v)
+#if defined(__AVX512VNNI__)
+#define sx_b_step(c, q, w) _mm512_dpbusd_epi32(c, q, w)
+#else
+#define sx_b_step(c, q, w) _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(q, w), _mm512_set1_epi16(1)))
+#endif
+#elif defined(__AVX2__) && !defined(SX_PORTABLE)
+#include <immintrin.h>
+#define SX_B_PIECES 2
+#define SX_B_WIDE 8
+typedef __m256i sx_bytes, sx_four;
+#define sx_b_zero() _mm256_setzero_si256()
+#define sx_b_spread(s) _mm256_set1_epi32(s)
+#define sx_b_load(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define sx_b_store(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#if defined(__AVXVNNI__)
+#define sx_b_step(c, q, w) _mm256_dpbusd_avx_epi32(c, q, w)
+#else
+#define sx_b_step(c, q, w) _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(q, w), _mm256_set1_epi16(1)))
+#endif
+#elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(SX_PORTABLE)
+#include <arm_neon.h>
+#define SX_B_PIECES 4
+#define SX_B_WIDE 4
+typedef int32x4_t sx_bytes;
+#define sx_b_zero() vdupq_n_s32(0)
+#define sx_b_load(p) vld1q_s32((const int32_t *)(const void *)(p))
+#define sx_b_store(p, v) vst1q_s32((int32_t *)(void *)(p), v)
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+typedef uint8x16_t sx_four;
+#define sx_b_spread(s) vreinterpretq_u8_s32(vdupq_n_s32(s))
+#define sx_b_step(c, q, w) vusdotq_s32(c, q, vreinterpretq_s8_s32(w))
+#else
+typedef int16x8_t sx_four;
+#define sx_b_spread(s) vreinterpretq_s16_u16(vmovl_u8(vreinterpret_u8_s32(vdup_n_s32(s))))
+SX_TILE int32x4_t sx_b_step(int32x4_t c, int16x8_t q, int32x4_t v) {
+  const int8x16_t w = vreinterpretq_s8_s32(v);
+  const int16x8_t low = vmulq_s16(q, vmovl_s8(vget_low_s8(w))), high = vmulq_s16(q, vmovl_s8(vget_high_s8(w)));
+  return vpadalq_s16(c, vpaddq_s16(low, high));
+}
+#endif
+#else
+#define SX_B_PIECES 1
+#define SX_B_WIDE 16
+typedef struct { uint32_t u[16]; } sx_bytes;
+typedef struct { int32_t x[4]; } sx_four;
+#define SX_B_LANES(e) { sx_bytes r; int l; for (l = 0; l < 16; l++) r.u[l] = (e); return r; }
+SX_TILE sx_bytes sx_b_zero(void) SX_B_LANES(0)
+SX_TILE sx_bytes sx_b_load(const int32_t *p) SX_B_LANES((uint32_t)p[l])
+SX_TILE void sx_b_store(int32_t *p, sx_bytes v) { int l; for (l = 0; l < 16; l++) p[l] = (int32_t)v.u[l]; }
+SX_TILE sx_bytes sx_b_plain(sx_bytes c, sx_four q, const int8_t *w)
+  SX_B_LANES(c.u[l] + (uint32_t)(w[4 * l] * q.x[0] + w[4 * l + 1] * q.x[1]) + (uint32_t)(w[4 * l + 2] * q.x[2] + w[4 * l + 3] * q.x[3]))
+#endif
+#ifdef sx_b_spread
+#define SX_B_LOADED
+SX_TILE sx_four sx_b_part(const uint8_t *x, int64_t n) {
+  int32_t some;
+  if (n == 4) memcpy(&some, x, 4);
+  else some = x[0] | (n > 1 ? x[1] << 8 : 0) | (n > 2 ? x[2] << 16 : 0);
+  return sx_b_spread(some);
+}
+#else
+SX_TILE sx_four sx_b_part(const uint8_t *x, int64_t n) {
+  sx_four r = {{0, 0, 0, 0}};
+  int64_t j;
+  for (j = 0; j < n; j++) r.x[j] = x[j];
+  return r;
+}
+#endif
+#if SX_B_PIECES == 1
+typedef struct { sx_bytes a; } sx_b16;
+#define SX_B_EACH(M) M(a, 0)
+#elif SX_B_PIECES == 2
+typedef struct { sx_bytes a, b; } sx_b16;
+#define SX_B_EACH(M) M(a, 0) M(b, 1)
+#else
+typedef struct { sx_bytes a, b, c, d; } sx_b16;
+#define SX_B_EACH(M) M(a, 0) M(b, 1) M(c, 2) M(d, 3)
+#endif
+#define SX_B_LOAD(f, i) r.f = sx_b_load(p + i * SX_B_WIDE);
+SX_TILE sx_b16 sx_b_load16(const int32_t *p) { sx_b16 r; SX_B_EACH(SX_B_LOAD) return r; }
+#define SX_B_STORE(f, i) sx_b_store(p + i * SX_B_WIDE, v.f);
+SX_TILE void sx_b_store16(int32_t *p, sx_b16 v) { SX_B_EACH(SX_B_STORE) }
+#define SX_B_CLEAR(f, i) r.f = sx_b_zero();
+SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
+
+#ifndef SX_RUN
+#define SX_RUN
+/* As in contract.h; n and rows count terms, the step s between them is 1. */
+typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
+#endif
+typedef void sx_b_finish(const void *self, const int32_t *acc, int64_t row, int64_t count, int64_t block);
+typedef struct {
+  const uint8_t *x;
+  const int8_t *w;
+  int64_t m0, m1, m2, x0, x1, x2, blocks, wb;
+  const sx_run *runs;
+  int64_t count;
+  sx_b_finish *finish;
+  const void *self;
+} sx_b_product;
+
+#define SX_B_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
+/* One tile: n rows of one block, each sum a variable with a name. Weights stay in registers. */
+SX_TILE void sx_b_tile(const int n, const uint8_t *x, const int64_t *at, const int8_t *w, const sx_run *run,
+                       int64_t from, int64_t to, int fresh, int32_t *acc) {
+  const int64_t rest = run->n & 3, whole = run->n - rest, d1 = run->d1, d2 = run->d2;
+  const int64_t a0 = run->s0, a1 = run->s1, a2 = run->s2, step = 16 * ((run->rows + 3) & ~(int64_t)3);
+  int64_t i0, i1, i2;
+#define SX_B_BEGIN(t)                                                \
+  sx_b16 s##t = sx_b_zero16();                                       \
+  const uint8_t *const x##t = x + run->x + at[n > t ? t : 0];        \
+  if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
+  SX_B_OVER(SX_B_BEGIN)
+  for (i0 = from; i0 < to; i0++)
+    for (i1 = 0; i1 < d1; i1++)
+      for (i2 = 0; i2 < d2; i2++, w += step) {
+        const int64_t first = i0 * a0 + i1 * a1 + i2 * a2, end = first + whole;
+        const int8_t *v = w;
+        int64_t k = first;
+#ifdef SX_B_LOADED
+#define SX_B_WEIGHTS(f, i) const sx_bytes w##f = sx_b_load((const void *)(v + 4 * SX_B_WIDE * i));
+#define SX_B_MADD(f, i) o.f = sx_b_step(o.f, q, w##f);
+#else
+#define SX_B_WEIGHTS(f, i)
+#define SX_B_MADD(f, i) o.f = sx_b_plain(o.f, q, v);
+#endif
+#define SX_B_ONE(t, COUNT)                        \
+  if (n > t) {                                    \
+    const sx_four q = sx_b_part(x##t + k, COUNT); \
+    sx_b16 o = s##t;                              \
+    SX_B_EACH(SX_B_MADD)                          \
+    s##t = o;                                     \
+  }
+#define SX_B_FOUR(t) SX_B_ONE(t, 4)
+#define SX_B_LAST(t) SX_B_ONE(t, rest)
+        for (; k != end; k += 4, v += 64) {
+          SX_B_EACH(SX_B_WEIGHTS)
+          SX_B_OVER(SX_B_FOUR)
+        }
+        if (rest) {
+          SX_B_EACH(SX_B_WEIGHTS)
+          SX_B_OVER(SX_B_LAST)
+        }
+      }
+#define SX_B_END(t) if (n > t) sx_b_store16(acc + 16 * t, s##t);
+  SX_B_OVER(SX_B_END)
+}
+#define SX_B_TILES(M) M(1) M(2) M(3) M(4) M(5) M(6)
+#define SX_B_ARGUMENTS const uint8_t *x, const int64_t *at, const int8_t *w, const sx_run *run, int64_t from, int64_t to, int fresh, int32_t *acc
+#define SX_B_INSTANCE(n) SX_OWN void sx_b_tile_##n(SX_B_ARGUMENTS) { sx_b_tile(n, x, at, w, run, from, to, fresh, acc); }
+SX_B_TILES(SX_B_INSTANCE)
+static void sx_b_any_tile(int n, SX_B_ARGUMENTS) {
+#define SX_B_CASE(N) case N: sx_b_tile_##N(x, at, w, run, from, to, fresh, acc); break;
+  switch (n) { SX_B_TILES(SX_B_CASE) }
+}
+/* Rows of the next tile where `left` remain: no tile of few rows where two of three or more will do. */
+static int sx_b_rows(int64_t left) {
+  if (left >= 12 || left == 6) return 6;
+  return left > 6 ? (int)((left + 1) / 2) : (int)left;
+}
+
+#define SX_B_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
+#define SX_B_PASS 1024 /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
+/* As sx_shared_rows, sx_unit_work and sx_contract_part of contract.h. */
+SX_FN int64_t sx_b_shared_rows(int64_t rows, int64_t blocks, int64_t terms) {
+  int64_t n = (rows + SX_B_CHUNK - 1) / SX_B_CHUNK, chunk;
+  if (n < 1) return 6;
+  while (n * blocks < 32 && rows / n >= 12 && rows / n * terms > 1 << 16) n++;
+  chunk = ((rows + n - 1) / n + 5) / 6 * 6;
+  return chunk < SX_B_CHUNK ? chunk : SX_B_CHUNK;
+}
+SX_FN int64_t sx_b_unit_work(int64_t rows, int64_t chunk, int64_t terms) {
+  return 4 * terms * ((rows < chunk ? rows : chunk) + 4);
+}
+static void sx_contract_u8_part(const sx_b_product *g, int64_t chunk, int64_t from, int64_t to) {
+  int64_t at[SX_B_CHUNK], b, t, r;
+  int32_t acc[16 * SX_B_CHUNK];
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  while (from < to) {
+    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, left = rows - first;
+    const int64_t whole = b0 ? 0 : (to - from) / g->blocks, most = SX_B_CHUNK / chunk;
+    const int64_t taken = whole < 1 ? 1 : whole < most ? whole : most;
+    const int64_t b1 = whole || to - from > g->blocks - b0 ? g->blocks : b0 + to - from;
+    const int64_t count = left < taken * chunk ? left : taken * chunk;
+    int64_t i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
+    for (t = 0; t < count; t++) {
+      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
+      if (++i2 == g->m2) {
+        i2 = 0;
+        if (++i1 == g->m1) i1 = 0, i0++;
+      }
+    }
+    for (b = b0; b < b1; b++) {
+      const int8_t *w = g->w + b * g->wb;
+      for (r = 0; r < g->count; r++) {
+        const sx_run *const run = g->runs + r;
+        const int64_t step = ((run->rows + 3) & ~(int64_t)3) * run->d1 * run->d2;
+        const int64_t most = step < SX_B_PASS ? SX_B_PASS / (step ? step : 1) : 1;
+        int64_t from = 0;
+        do {
+          const int64_t to = from + most < run->d0 ? from + most : run->d0;
+          const int fresh = r == 0 && from == 0;
+          for (t = 0; t < count;) {
+            const int n = sx_b_rows(count - t);
+            sx_b_any_tile(n, g->x, at + t, w, run, from, to, fresh, acc + 16 * t);
+            t += n;
+          }
+          w += 16 * step * (to - from);
+          from = to;
+        } while (from < run->d0);
+      }
+      g->finish(g->self, acc, first, count, b);
+    }
+    from += (taken - 1) * g->blocks + b1 - b0;
+  }
+}
+SX_FN void sx_contract_u8(const sx_b_product *g) {
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  sx_contract_u8_part(g, SX_B_CHUNK, 0, (rows + SX_B_CHUNK - 1) / SX_B_CHUNK * g->blocks);
+}

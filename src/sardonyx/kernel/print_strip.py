@@ -1,0 +1,139 @@
+"""The end of a strip of sixteen lanes: its elements computed and stored, in forms that compilers
+turn into vectors of 32-bit numbers.
+
+    bytes are widened first       for (l..) q[l] = in[..];
+    the expression                for (l..) r[l] = .. q[l] ..;
+    and narrowed last             for (l..) out[..] = (uint8_t)r[l];
+
+A loop of elements of two sizes makes gcc take vectors of the smaller one, and spill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sardonyx.dims import Dim
+from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.expr import (
+    Axis,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    Where,
+    children,
+    free_axes,
+    walk,
+)
+from sardonyx.kernel.folds import LANES
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.spelling import c_type, suffix
+from sardonyx.kernel.write import Writer, bare, evaluate, stored
+from sardonyx.types import DType
+
+
+def print_strip(
+    s: Compute, axis: Axis, names: Writer, lane: str, here: str, width: str
+) -> list[str]:
+    """The statements for the elements of a strip of `width` lanes along `axis`; `here` declares the
+    index of a lane."""
+    each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
+    first = ["{", f"const int64_t {lane} = 0;", here] if width == str(LANES) else []
+    lines: list[str] = []
+    known: dict[str, str] = {}
+    for x in _small_loads(s.expr, axis, names.given):
+        before, index = evaluate(names, list(x.index))
+        text = names.element(x.buffer, [bare(i) for i in index])
+        if text not in known:
+            q = known[text] = names.fresh("q")
+            lines.append(f"int32_t {q}[{LANES}];")
+            if first and x.dtype.bits == 8 and _is_along(x.index, x.buffer.shape, axis):
+                widen = f"sx_widen_{suffix(x.dtype)}({q}, &{text});"
+                lines += [*first, *before, widen, "}"]
+            else:
+                lines += [each, here, *before, f"{q}[{lane}] = {text};", "}"]
+        names.given[x] = f"{known[text]}[{lane}]"
+    element, (value,) = evaluate(names, [s.expr])
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    value = bare(stored(value, s.expr, s.buffer.dtype))
+    if not _is_small(s.buffer.dtype):
+        return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
+    r, dtype = names.fresh("r"), s.buffer.dtype
+    lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}", here, *element]
+    lines += [f"{r}[{lane}] = {value};", "}"]
+    if first and dtype.bits == 8 and _is_along(s.axes, s.buffer.shape, axis):
+        return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
+    return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+
+
+def has_bytes(s: Compute, axis: Axis) -> bool:
+    """Whether s reads or writes small integers along the axis."""
+    return _is_small(s.buffer.dtype) or any(_small_loads(s.expr, axis, {}))
+
+
+def _is_along(index: Sequence[Expr], shape: Sequence[Dim], axis: Axis) -> bool:
+    """Whether neighbours along the axis are neighbours in memory."""
+    place = position(index, tuple(shape))
+    return place is not None and coefficient(place, axis) == 1
+
+
+def _is_small(dtype: DType) -> bool:
+    return dtype.is_integer and not dtype.is_storage and dtype.bits < 32
+
+
+def _small_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[Load]:
+    """The loads of small integers along the axis that every element does."""
+    free = free_axes(root)
+    for e in _always(root, given):
+        match e:
+            case Load(_, _, "proven") if _is_small(e.dtype) and axis in free[id(e)]:
+                yield e
+
+
+def hoisted(root: Expr, names: Writer) -> list[str]:
+    """Declares what no axis decides, before all loops."""
+    free = free_axes(root)
+    lines: list[str] = []
+    for e in _always(root, names.given):
+        if free[id(e)] or not _stands_alone(e):
+            continue
+        before, (text,) = evaluate(names, [e])
+        name = names.fresh("k")
+        lines += [*before, f"const {c_type(e.dtype)} {name} = {bare(text)};"]
+        names.given[e] = name
+    return lines
+
+
+def _stands_alone(e: Expr) -> bool:
+    """Whether e holds loads, all of them of elements that are there."""
+    below = list(walk(e))
+    loads = [x for x in below if isinstance(x, Load)]
+    return bool(loads) and all(map(_is_there, loads)) and not any(map(_is_bound, below))
+
+
+def _is_bound(e: Expr) -> bool:
+    return isinstance(e, Fold | Iterate | Local | Where)
+
+
+def _is_there(x: Load) -> bool:
+    index: Sequence[object] = [affine(i) for i in x.index]
+    return x.mode == "proven" and all(
+        isinstance(i, int) and isinstance(n, int) and 0 <= i < n
+        for i, n in zip(index, x.buffer.shape, strict=True)
+    )
+
+
+def _always(root: Expr, given: Mapping[Expr, str]) -> Iterator[Expr]:
+    """The nodes that are evaluated whatever the data are, users before their operands: none that
+    has a text already, none inside of folds, none that a selection may skip."""
+    todo, seen = [root], set[int]()
+    while todo:
+        e = todo.pop()
+        if id(e) in seen or e in given:
+            continue
+        seen.add(id(e))
+        yield e
+        if e in given or isinstance(e, Fold | Iterate):
+            continue
+        todo += [e.cond] if isinstance(e, Where) else children(e)

@@ -1,0 +1,223 @@
+"""Sums of products of uint8 and of weights within 64 are taken of the bytes as they are.
+
+    sum of (x - z) * w  =  sum of x * w  -  z * (sum of w)
+
+The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. A
+pair of products fits int16 (kernel/contract_u8.h), and nothing is copied into a wider type. Weights
+of 7 bits are what quantisers make for processors without VNNI ("reduced range").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.kernel.contract import LIMIT, tail_of, widened
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Load,
+    alu,
+    free_axes,
+    lift,
+    walk,
+)
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.passes.program import Launch
+from sardonyx.types import Array, TensorType
+
+AT_ONCE = 4  # terms
+WINDOW = 32  # terms of a window of one channel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Factor:
+    """x: the load of bytes in the place of the factor in the fold; zero: what is subtracted from
+    each, an int32 that depends on nothing, or None; statement: what wrote the differences."""
+
+    x: Load
+    zero: Expr | None
+    statement: Compute
+
+
+def of_bytes(
+    launch: Launch,
+    body: list[Compute],
+    fold: Fold,
+    tensors: dict[str, TensorType],
+    weights: dict[str, Array],
+) -> tuple[Launch, list[Compute]] | None:
+    """The launch with the sum taken of bytes, and its statements; None where it is no such sum."""
+    a, w = fold.terms
+    if not isinstance(a, Load) or not isinstance(w, Load) or w.buffer.base is not None:
+        return None
+    names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
+    known = {b: weights[n] for b, n in names.items() if b is not None and n in weights}
+    value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
+    kept = None if value is None else _kept(user, fold, w, value)
+    found = _factor(a, body, known)
+    if value is None or kept is None or found is None:
+        return None
+    sums = value.sum(tuple(i for i in range(value.ndim) if i not in kept)).astype(np.int32)
+    fold_, copy, filled = _filled(fold, found.x, w, value.astype(np.int8))
+    if _has_own_axis(user, fold, w) and not _is_whole(fold_):
+        return None
+    small = fold_.terms[1]
+    own, total = {_buffer(small): (f"{names[w.buffer]}.int8", filled)}, _wide(fold_)
+    if found.zero is not None:
+        b = Buffer("sums", t.int32, sums.shape)
+        own[b] = (f"{names[w.buffer]}.sums", sums)
+        total = alu("sub", total, alu("mul", found.zero, Load(b, tuple(w.index[i] for i in kept))))
+    given: dict[Fold, Expr] = {fold: total}
+    made = [*([] if copy is None else [copy])]
+    for s in body:
+        if s is not found.statement:
+            made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
+    return _with(launch, made, own, tensors, weights), made
+
+
+def _buffer(x: Expr) -> Buffer:
+    assert isinstance(x, Load)
+    return x.buffer
+
+
+def _wide(fold: Fold) -> Expr:
+    terms = tuple(widened(x, t.int32) for x in fold.terms)
+    return Fold("dot", fold.axes, terms, fold.when)
+
+
+def _with(
+    launch: Launch,
+    body: list[Compute],
+    own: Mapping[Buffer, tuple[str, Array]],
+    tensors: dict[str, TensorType],
+    weights: dict[str, Array],
+) -> Launch:
+    """The launch with this body and these weights of its own."""
+    for b, (name, value) in own.items():
+        weights[name], tensors[name] = value, TensorType(b.dtype, b.shape)
+    inputs = (*launch.kernel.inputs, *own)
+    reads = (*launch.reads, *(name for name, _ in own.values()))
+    return replace(
+        launch, kernel=replace(launch.kernel, inputs=inputs, body=tuple(body)), reads=reads
+    )
+
+
+def _kept(s: Compute, fold: Fold, w: Load, value: Array) -> list[int] | None:
+    """Which dimensions of the weights the sum does not run over; None where it does not run over
+    all of the others once, or the weights are not within the limit."""
+    free = free_axes(*w.index)
+    kept = [i for i, e in enumerate(w.index) if free[id(e)] and not free[id(e)] & set(fold.axes)]
+    rest = [n for i, n in enumerate(value.shape) if i not in kept]
+    extents = [a.extent for a in fold.axes]
+    if not value.size or not all(isinstance(n, int) for n in extents) or not kept:
+        return None
+    terms = prod(n for n in extents if isinstance(n, int))
+    if min(value.min(), -value.max()) < -LIMIT:
+        return None
+    if not _has_own_axis(s, fold, w) and terms > WINDOW:
+        return None
+    if fold.when is not None:
+        tail, last = tail_of(fold, fold.when), extents[-1]
+        if tail is None or not isinstance(extents[0], int) or not isinstance(last, int):
+            return None
+        channels = last * (extents[0] - 1) + tail
+        terms = terms // (last * extents[0]) * channels
+    return kept if terms == prod(rest) else None
+
+
+def _is_whole(fold: Fold) -> bool:
+    """Whether runs of terms are long, or multiples of what is taken at once."""
+    large = [a.extent for a in fold.axes if a.extent != 1]
+    n = large[-1] if large else 1
+    return isinstance(n, int) and (n % AT_ONCE == 0 or n >= 2 * AT_ONCE)
+
+
+def _has_own_axis(s: Compute, fold: Fold, w: Load) -> bool:
+    """Whether the result has an axis for the weights alone: the lanes of register tiles. Without,
+    it is a depthwise convolution, whose windows are taken in lanes."""
+    free = free_axes(*fold.terms)
+    x = fold.terms[0] if fold.terms[1] is w else fold.terms[1]
+    return any(a in free[id(w)] and a not in free[id(x)] for a in s.axes)
+
+
+def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Factor | None:
+    """The first factor as a load of bytes."""
+    found = [s for s in body if s.buffer is a.buffer]
+    zeros = a.default is None or (isinstance(a.default, Const) and a.default.value == 0)
+    if len(found) != 1 or a.mode == "trap" or not zeros:
+        return None
+    (s,) = found
+    x, zero = s.expr, None
+    if isinstance(x, Alu) and x.op == "sub":
+        x, zero = x.args
+    if not isinstance(x, Cast) or not isinstance(x.x, Load) or x.x.dtype is not t.uint8:
+        return None
+    source = x.x
+    same = source.mode == "proven" and source.buffer.shape == s.buffer.shape
+    if not same or any(i is not axis for i, axis in zip(source.index, s.axes, strict=True)):
+        return None
+    number = None if zero is None else _number(zero, known)
+    if zero is not None and free_axes(zero)[id(zero)]:
+        return None
+    if a.mode == "guard" and zero is not None and number is None:
+        return None
+    if number is not None:
+        zero = Const(number, t.int32) if number else None
+    default = Const(number or 0, t.uint8) if a.mode == "guard" else None
+    return _Factor(Load(source.buffer, a.index, a.mode, default), zero, s)
+
+
+def _number(zero: Expr, known: Mapping[Buffer, Array]) -> int | None:
+    """The zero point, if it is known."""
+    match zero:
+        case Const(value, _):
+            return int(value)
+        case Cast(Load(b, _, "proven")) if b.root in known and known[b.root].size == 1:
+            return int(known[b.root].reshape(-1)[0])
+    return None
+
+
+def _filled(fold: Fold, x: Load, w: Load, value: Array) -> tuple[Fold, Compute | None, Array]:
+    """The fold of bytes; few channels, as those of a picture, are filled up with zeros to as many
+    as are taken at once: the Compute that does so, if any; the weights' value then."""
+    last, default = fold.axes[-1], None if w.default is None else Const(0, t.int8)
+    n, at_w, at_x = last.extent, _along(w, last), _along(x, last)
+    full = isinstance(n, int) and n % AT_ONCE == 0
+    if full or at_w != 1 or at_x != 1 or x.buffer.shape[1] != n or len(x.index) < 3:
+        small = Load(Buffer("w8", t.int8, w.buffer.shape), w.index, w.mode, default)
+        return Fold("dot", fold.axes, (x, small), fold.when), None, value
+    assert isinstance(n, int)
+    more = -n % AT_ONCE
+    first, _, *rest = x.buffer.shape
+    wide = Buffer("filled", t.uint8, (first, n + more, *rest))
+    axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(wide.shape))
+    copy = Compute(wide, axes, Load(x.buffer, axes, "guard", Const(0, t.uint8)))
+    axis = Axis(last.name, n + more)
+    value = np.pad(value, [(0, more if i == 1 else 0) for i in range(value.ndim)])
+    x = Load(wide, x.index, x.mode, x.default)
+    small = Load(Buffer("w8", t.int8, value.shape), w.index, w.mode, default)
+    swap: dict[Axis, Expr] = {last: axis}
+    terms = (rewrite(x, swap), rewrite(small, swap))
+    return Fold("dot", (*fold.axes[:-1], axis), terms, fold.when), copy, value
+
+
+def _along(x: Load, axis: Axis) -> int | None:
+    """The only dimension of a load along which an axis runs, by steps of one from 0."""
+    free = free_axes(*x.index)
+    found = [i for i, e in enumerate(x.index) if axis in free[id(e)]]
+    if len(found) != 1:
+        return None
+    index = x.index[found[0]]
+    alone: dict[Axis, Expr] = {a: lift(0) for a in free[id(index)] if a.extent == 1}
+    return found[0] if canonical(rewrite(index, alone)) is axis else None

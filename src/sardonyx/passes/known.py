@@ -1,0 +1,142 @@
+"""What weights alone decide is computed once: scales over scales, for each channel.
+
+    acc * (x_scale * w_scale[c] / y_scale)  ->  acc * known[c]
+
+Constant folding takes whole launches and Computes; this takes parts of an expression that depend
+on weights and at most one axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Buffer,
+    Cast,
+    Expr,
+    Fold,
+    Load,
+    children,
+    free_axes,
+    walk,
+)
+from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.ir import Compute, Kernel, Stmt
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.constants import drop_unused
+from sardonyx.passes.program import Launch, Program
+from sardonyx.types import Array, TensorType
+
+LONGEST = 1 << 16  # elements of a vector that is worth its memory
+
+
+def compute_known(program: Program, fused: bool = True) -> Program:
+    """The program with such parts as weights."""
+    tensors, weights = dict(program.tensors), dict(program.weights)
+    launches = [_launch(launch, tensors, weights, fused) for launch in program.launches]
+    made = replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+    return drop_unused(made)
+
+
+def _launch(
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array], fused: bool
+) -> Launch:
+    names = zip(launch.reads, launch.kernel.inputs, strict=True)
+    known = {b: weights[n] for n, b in names if n in weights and b is not None}
+    if not known or launch.call is not None:
+        return launch
+    made: dict[Buffer, Array] = {}
+    body: list[Stmt] = []
+    for s in launch.kernel.body:
+        body.append(_statement(s, known, made, fused) if isinstance(s, Compute) else s)
+    if not made:
+        return launch
+    reads = list(launch.reads)
+    for i, (b, value) in enumerate(made.items()):
+        name = f"{launch.writes[0]}.known{i}"
+        while name in tensors:
+            name += "'"
+        tensors[name], weights[name] = TensorType(b.dtype, b.shape), value
+        reads.append(name)
+    inputs = (*launch.kernel.inputs, *made)
+    kernel = replace(launch.kernel, inputs=inputs, body=tuple(body))
+    return replace(launch, kernel=kernel, reads=tuple(reads))
+
+
+def _statement(
+    s: Compute, known: Mapping[Buffer, Array], made: dict[Buffer, Array], fused: bool
+) -> Compute:
+    free = free_axes(s.expr)
+    inside = {id(e) for f in walk(s.expr) if isinstance(f, Fold) for e in walk(*f.terms)}
+    nodes = list(walk(s.expr))
+    fixed: dict[int, bool] = {}
+    for e in nodes:
+        fixed[id(e)] = _is_fixed(e, known, fixed)
+    found: dict[Expr, Expr] = {}
+    for e in _largest(s.expr, fixed):
+        axes = [a for a in s.axes if a in free[id(e)]]
+        if id(e) in inside or len(axes) > 1 or free[id(e)] - set(axes):
+            continue
+        load = _load(e, axes, known, made, fused)
+        if load is not None:
+            found[e] = load
+    return replace(s, expr=rewrite(s.expr, found)) if found else s
+
+
+def _is_fixed(e: Expr, known: Mapping[Buffer, Array], fixed: Mapping[int, bool]) -> bool:
+    """Whether weights, constants and axes alone decide e."""
+    match e:
+        case Load(buffer, index, "proven", _):
+            return buffer.root in known and all(fixed[id(i)] for i in index)
+        case Alu(_, args, _):
+            return all(fixed[id(a)] for a in args)
+        case Cast(x):
+            return fixed[id(x)]
+    return isinstance(e, Axis) or not children(e)
+
+
+def _largest(root: Expr, fixed: Mapping[int, bool]) -> list[Expr]:
+    """The largest parts that are fixed, each once, with a load and some arithmetic in them."""
+    found: dict[int, Expr] = {}
+    todo, seen = [root], set[int]()
+    while todo:
+        e = todo.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        if not fixed[id(e)]:
+            todo += () if isinstance(e, Load) else children(e)
+        elif _is_worth(e):
+            found[id(e)] = e
+    return list(found.values())
+
+
+def _is_worth(e: Expr) -> bool:
+    below = list(walk(e))
+    counted = any(isinstance(x, Alu) and x.dtype.is_float for x in below)
+    return counted and any(isinstance(x, Load) for x in below) and not isinstance(e, Load)
+
+
+def _load(
+    e: Expr,
+    axes: list[Axis],
+    known: Mapping[Buffer, Array],
+    made: dict[Buffer, Array],
+    fused: bool,
+) -> Load | None:
+    """A load of the values of e over its axis."""
+    extents = tuple(a.extent for a in axes)
+    if not all(isinstance(n, int) and n <= LONGEST for n in extents):
+        return None
+    read = tuple(dict.fromkeys(x.buffer.root for x in walk(e) if isinstance(x, Load)))
+    if not all(isinstance(n, int) for b in read for n in b.shape):
+        return None
+    target = Buffer(f"known{len(made)}", e.dtype, extents)
+    own = tuple(Axis(a.name, a.extent) for a in axes)
+    s = Compute(target, own, rewrite(e, dict(zip(axes, own, strict=True))))
+    kernel = Kernel("known", read, (target,), (), (), (s,))
+    (made[target],) = evaluate(kernel, [known[b] for b in read], fused)
+    return Load(target, tuple(axes))
