@@ -9,16 +9,16 @@ import onnx
 
 from benchmarks.net import Net
 from benchmarks.sequences import Size, layers, norm
-
-# `pip install --no-deps silero-vad` (MIT): the package is not imported, which would ask for torch.
-_SPEC = find_spec("silero_vad")
-VAD = Path(_SPEC.origin or "").parent / "data/silero_vad.onnx" if _SPEC else None
+from benchmarks.wheels import Absent
 
 
 def vad() -> onnx.ModelProto:
-    """Silero VAD, both its rates and their Ifs, for 512 samples at 16 kHz and the 64 before."""
-    assert VAD is not None
-    model = onnx.load(VAD)
+    """Silero VAD (MIT), both its rates and their Ifs, for 512 samples at 16 kHz and the 64 before.
+    The package is not imported, which would ask for torch."""
+    found = find_spec("silero_vad")
+    if found is None or found.origin is None:
+        raise Absent("silero-vad is not installed: pip install --no-deps silero-vad")
+    model = onnx.load(Path(found.origin).parent / "data/silero_vad.onnx")
     # not as the model's own shapes: onnxruntime's inference would then refuse the branches
     for name, text in (("shape of input", "1 576"), ("shape of state", "2 1 128")):
         model.metadata_props.add(key=name, value=text)

@@ -48,7 +48,7 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "bilstm": sequences.bilstm,
         "gru": sequences.gru,
         "whisper": audio.whisper,
-        **({"vad": audio.vad} if audio.VAD is not None and audio.VAD.exists() else {}),
+        "vad": audio.vad,
         "mlp": small.mlp,
         "chain": small.chain,
         "forest1": partial(small.forest, 1),
@@ -78,7 +78,9 @@ def inputs(path: Path) -> dict[str, np.ndarray]:
     The model's metadata may give a `value of` or a `shape of` an input instead."""
     model = onnx.load(path)
     stated = {
-        p.key: [int(n) for n in p.value.split()] for p in model.metadata_props if " of " in p.key
+        p.key: [int(n) for n in p.value.split()]
+        for p in model.metadata_props
+        if p.key.startswith(("shape of ", "value of "))
     }
     known = {x.name for x in model.graph.initializer}
     random, feeds = np.random.default_rng(0), {}

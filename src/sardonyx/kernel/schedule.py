@@ -6,7 +6,7 @@
     iterated value                  eight points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
-    long chain of arithmetic        several vectors at a time: print_strips
+    long chain of arithmetic        several vectors at a time: print_abreast
     all else                        plain loops
 
 No form changes the order of a fold, so each gives the bits of the plain loops.
@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from sardonyx.kernel.expr import Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.print_abreast import abreast_of, print_abreast, together
 from sardonyx.kernel.print_c import (
     TABLE,
     Function,
@@ -33,11 +34,9 @@ from sardonyx.kernel.print_c import (
     table,
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
-from sardonyx.kernel.print_packed import print_strips as print_packed
-from sardonyx.kernel.print_packed import suits_strips
+from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
-from sardonyx.kernel.print_strips import print_strips, strip_of, together
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.print_windows import packed_window, print_windows
@@ -111,7 +110,7 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) 
 def _form(s: Compute, names: Writer) -> Form:
     """The form that suits s."""
     if suits_strips(s):
-        return lambda: print_packed(s, names), share_of(s, s.axes)
+        return lambda: print_strips(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
         return lambda: print_lanes(s, names), share_of(s, s.axes)
     walked = walk_of(s)
@@ -122,9 +121,9 @@ def _form(s: Compute, names: Writer) -> Form:
     if p is not None:
         order = [a for a in s.axes[:-1] if a is not p]
         return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
-    width = strip_of(s)
+    width = abreast_of(s)
     if width:
-        return lambda: print_strips(s, width, names), share_of(s, s.axes)
+        return lambda: print_abreast(s, width, names), share_of(s, s.axes)
     return lambda: compute(s, names), share_of(s, s.axes)
 
 

@@ -32,7 +32,7 @@ ANY = re.compile(r"\bsx_(?!status|abreast|trap)\w+\(")
 FUNCTION = re.compile(r"^static void @\w*\(.*?^}$", re.M | re.S)
 
 
-def strip_of(s: Compute) -> int:
+def abreast_of(s: Compute) -> int:
     """The length of the strips that suit s; 0 where they do not."""
     if not s.axes or s.buffer.dtype is not t.float32:
         return 0
@@ -56,7 +56,7 @@ def _is_along(e: Load, axis: Axis) -> bool:
     return coefficient(address, axis) in (0, 1)
 
 
-def print_strips(s: Compute, width: int, names: Writer) -> list[str]:
+def print_abreast(s: Compute, width: int, names: Writer) -> list[str]:
     """The loop nest of s in strips along its last axis."""
     root = block = Block()
     blocks = []
