@@ -42,7 +42,7 @@ Rounds = Sequence[tuple[str, int]]
 def why3(folder: Path, command: str, *arguments: str) -> str:
     """The output; ends the program where the files do not type-check."""
     config = ["-C", str(HERE / "why3.conf"), "-L", "."]
-    line = ["nice", "-n", "10", "why3", command, *config, *arguments]
+    line = ["why3", command, *config, *arguments]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True)
     if "rror" in done.stderr or (done.returncode and not done.stdout):
         raise SystemExit(done.stderr)
@@ -88,7 +88,7 @@ def holds(text: str, prover: str, seconds: int) -> bool:
     with tempfile.NamedTemporaryFile("w", suffix=".smt2") as goal:
         goal.write(text)
         goal.flush()
-        line = ["nice", "-n", "10", *PROVERS[prover][1].split(), goal.name]
+        line = [*PROVERS[prover][1].split(), goal.name]
         done = subprocess.run(line, capture_output=True, text=True, preexec_fn=limit)
     return done.stdout.split()[:1] == ["unsat"]
 
