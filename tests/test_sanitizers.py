@@ -38,7 +38,7 @@ from sardonyx.machine import Machine
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Body, Launch, Program
 from sardonyx.resolve import resolve
 from sardonyx.types import Array, TensorType
 
@@ -101,7 +101,18 @@ def renamed(program: Program, prefix: str) -> Program:
 
     def launch(x: Launch) -> Launch:
         reads = tuple(None if n is None else new(n) for n in x.reads)
-        return replace(x, reads=reads, writes=tuple(map(new, x.writes)))
+        bodies = () if x.call is None else tuple(map(body, x.call.bodies))
+        call = None if x.call is None else replace(x.call, bodies=bodies)
+        return replace(x, reads=reads, writes=tuple(map(new, x.writes)), call=call)
+
+    def body(x: Body) -> Body:
+        offsets = {new(n): offset for n, offset in x.plan.offsets.items()}
+        aliases, in_place, hosts = (
+            {new(a): new(b) for a, b in names.items()}
+            for names in (x.plan.aliases, x.plan.in_place, x.plan.hosts)
+        )
+        made = replace(x.plan, offsets=offsets, aliases=aliases, in_place=in_place, hosts=hosts)
+        return Body(renamed(x.program, prefix), made)
 
     return Program(
         tuple(map(new, program.inputs)),
