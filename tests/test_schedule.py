@@ -135,7 +135,7 @@ def rows(net: Net, rng: Rng) -> None:
 def whole(rng: Rng, dtype: Any, *shape: int) -> Array:
     """Numbers from all of the type, and many of its ends, so that sums of int32 wrap."""
     info = np.iinfo(dtype)
-    x = rng.integers(info.min, info.max + 1, shape)
+    x = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
     return np.where(rng.random(shape) < 0.3, pick(rng, info.min, info.max), x).astype(dtype)
 
 
@@ -169,6 +169,9 @@ def integers(net: Net, rng: Rng) -> None:
         b = whole(rng, np.int8, *((2, k, n) if i % 4 == 1 else (k, n)))
         factor = net.feed(f"x{len(net.feeds)}", b) if i % 2 else b
         net.give(net.op("MatMulInteger", a, factor, np.uint8(200), whole(rng, np.int8, n)))
+    for dtype in (np.int32, np.uint32, np.int64, np.uint64):
+        a, b = (net.feed(f"x{len(net.feeds)}", whole(rng, dtype, 20, 20)) for _ in "ab")
+        net.give(net.op("MatMul", a, b))
 
 
 def small_weights(net: Net, rng: Rng) -> None:

@@ -1,7 +1,11 @@
-/* The AVX-512 intrinsics that kernel/contract.h and contract_i16.h use, one lane at a time, so that
+/* The AVX-512 intrinsics that kernel/contract*.h use, one lane at a time, so that
    their tiles run on any x86-64: compile with -I of this folder, -D__AVX512F__ and -D__AVX512BW__. */
 #ifndef SX_TEST_IMMINTRIN_H
 #define SX_TEST_IMMINTRIN_H
+#define _IMMINTRIN_H_INCLUDED /* gcc's headers below AVX-512 as they are */
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
 #include <stdint.h>
 #include <string.h>
 typedef struct { float lane[16]; } __m512;
@@ -26,4 +30,18 @@ static inline uint32_t sx_two_products(int32_t a, int32_t b) {
   return (uint32_t)(x[0] * y[0]) + (uint32_t)(x[1] * y[1]);
 }
 static inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_two_products(a.lane[i], b.lane[i]))
+static inline __m512i _mm512_set1_epi16(int16_t s) SX_EACH_INT((uint32_t)(uint16_t)s * 65537u)
+static inline uint32_t sx_byte_products(int32_t a, int32_t b) {
+  uint8_t x[4];
+  int8_t y[4];
+  int32_t low, high;
+  memcpy(x, &a, 4);
+  memcpy(y, &b, 4);
+  low = x[0] * y[0] + x[1] * y[1];
+  high = x[2] * y[2] + x[3] * y[3];
+  low = low > 32767 ? 32767 : low < -32768 ? -32768 : low;
+  high = high > 32767 ? 32767 : high < -32768 ? -32768 : high;
+  return (uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16;
+}
+static inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_byte_products(a.lane[i], b.lane[i]))
 #endif

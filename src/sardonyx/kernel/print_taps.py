@@ -21,9 +21,9 @@ SHORT = 32  # terms of a window that is not looped over
 
 
 def is_short(fold: Fold) -> bool:
-    """Whether a fold is a sum of few products of integers, each of which is there."""
+    """Whether a fold is a sum of few products in int32, each of which is there."""
     extents = [a.extent for a in fold.axes if isinstance(a.extent, int)]
-    if fold.kind != "dot" or fold.dtype.is_float or fold.when is not None:
+    if fold.kind != "dot" or fold.dtype is not t.int32 or fold.when is not None:
         return False
     if any(isinstance(e, Load) and any(checked(e)) for e in walk(*fold.terms)):
         return False
