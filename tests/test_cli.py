@@ -149,18 +149,34 @@ def test_an_operator_that_is_not_there_is_named(capsys: Shell) -> None:
     assert "Sardonyx does not have it" in capsys.readouterr().out
 
 
-def test_run_seeds_random_operators_and_says_so(capsys: Shell) -> None:
+def noise(name: str) -> None:
     info = helper.make_tensor_value_info
     node = helper.make_node("RandomNormal", [], ["y"], shape=[3])
     graph = helper.make_graph([node], "g", [], [info("y", F, [3])])
-    onnx.save(
-        helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 22)]),
-        "noise.onnx",
-    )
+    opsets = [helper.make_opsetid("", 22)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), name)
+
+
+def test_run_seeds_random_operators_and_says_so(capsys: Shell) -> None:
+    noise("noise.onnx")
     for seed, name in (("1", "a.npz"), ("2", "b.npz")):
         assert main(["run", "noise.onnx", "--seed", seed, "--output", name]) == 0
         assert f"seed    {seed} (of random operators)" in capsys.readouterr().out
     assert not np.array_equal(np.load("a.npz")["y"], np.load("b.npz")["y"])
+
+
+def test_compile_seeds_random_operators() -> None:
+    noise("noise.onnx")
+    for seed in ("1", "2"):
+        assert main(["run", "noise.onnx", "--seed", seed, "--output", f"{seed}.npz"]) == 0
+        assert main(["compile", "noise.onnx", "--seed", seed, "-o", f"c{seed}"]) == 0
+    texts = [
+        {p.name: p.read_bytes() for p in Path(f"c{seed}").iterdir() if p.is_file()} for seed in "12"
+    ]
+    assert texts[0] != texts[1]
+    for seed, files in zip("12", texts, strict=True):
+        expected = np.load(f"{seed}.npz")["y"].tobytes()
+        assert any(expected in data for data in files.values())
 
 
 def test_info_tells_what_a_model_is(net: str, capsys: Shell) -> None:
@@ -250,8 +266,9 @@ def test_every_command_has_help(name: str, capsys: Shell) -> None:
     assert f"usage: sardonyx {name}" in capsys.readouterr().out
 
 
-def test_the_command_is_installed_and_says_its_version() -> None:
-    command = [sys.executable, "-m", "sardonyx.cli", "--version"]
+@pytest.mark.parametrize("module", ["sardonyx", "sardonyx.cli"])
+def test_the_command_is_installed_and_says_its_version(module: str) -> None:
+    command = [sys.executable, "-m", module, "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("sardonyx 0.")
 

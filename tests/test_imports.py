@@ -63,6 +63,7 @@ TABLE = {
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
     "passes emit build compiler feeds native ops",
+    "__main__": "cli",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -66,7 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the folder, with a run of the machine as its test."""
-    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args))
+    opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     graph = opened.graph
     if graph.symbols:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)
