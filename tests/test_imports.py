@@ -45,7 +45,7 @@ TABLE = {
     "threads": "errors build",
     "calls": "errors types memory compiler build threads numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls threads numpy",
-    "watched": f"{IR} graph infer feeds memory monitor machine trace emit build numpy",
+    "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build numpy",
     "whole": f"{SIZES} graph infer passes numpy",
     "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native",
     "accuracy": f"{IR} graph infer machine stages compiler build numpy mpmath",

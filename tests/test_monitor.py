@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx.helper import make_node
 
 from sardonyx import types as t
+from sardonyx.checker import all_rules, check
+from sardonyx.checker.finding import Decided
+from sardonyx.checker.samples import model
 from sardonyx.errors import FeedError, RunError
 from sardonyx.graph import Graph
 from sardonyx.kernel import elementary
@@ -20,10 +24,12 @@ from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.obligations import obligations
 from sardonyx.kernel.verify import verify
+from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.monitor import Monitor, Policy, policy_of
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, DType, TensorType
+from sardonyx.watched import WatchedEngine
 
 EXACT: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -60,11 +66,12 @@ def test_arithmetic_wraps_just_where_the_exact_result_does_not_fit(
     kernel = pairwise(dtype, EXACT[op])
     wraps = not dtype.min <= EXACT[op](a, b) <= dtype.max
     given_ = [np.array([v], dtype.numpy) for v in (a, b)]
-    assert raised(kernel, *given_) == [wraps, 0]
+    assert raised(kernel, *given_) == [wraps, 0, 0]
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "flags"), [(7, 2, [0, 0]), (7, 0, [0, 1]), (-128, -1, [1, 0]), (-128, 1, [0, 0])]
+    ("a", "b", "flags"),
+    [(7, 2, [0, 0, 0]), (7, 0, [0, 1, 0]), (-128, -1, [1, 0, 0]), (-128, 1, [0, 0, 0])],
 )
 def test_division_by_zero_and_of_the_least_value_are_seen(a: int, b: int, flags: list[int]) -> None:
     kernel = pairwise(t.int8, lambda x, y: x / y)
@@ -79,7 +86,7 @@ def test_a_sum_of_products_wraps_where_its_value_does_not_fit(dtype: DType, larg
     y = k.compute((2, 3), lambda i, j: k.dot((4,), lambda q: (a[i, q], b[q, j])))
     x = np.full((2, 4), 1 << (dtype.bits // 2 - 2), dtype.numpy)
     w = np.full((4, 3), 1 << (dtype.bits // 2 - 2 + large), dtype.numpy)
-    assert raised(k.kernel("mm", [a, b], [y]), x, w) == [large, 0]
+    assert raised(k.kernel("mm", [a, b], [y]), x, w) == [large, 0, 0]
 
 
 def test_elementary_functions_have_no_obligations() -> None:
@@ -153,6 +160,118 @@ def test_a_policy_stops_ignores_and_records_by_kind_node_and_operator() -> None:
     recording = Monitor(policy_of(["infinity=stop", "it:infinity=record"]))
     Machine(graph, monitor=recording).run(feeds)
     assert [str(f) for f in recording.findings] == ["step 0, Div 'it': infinity"]
+
+
+def domains(op: str, dtype: DType, *operands: object) -> list[str]:
+    """The flags of an operator on operands, by the machine and by the watched engine."""
+    names = "abc"[: len(operands)]
+    feeds = {n: np.array(x, dtype.numpy) for n, x in zip(names, operands, strict=True)}
+    graph = graph_from_nodes(
+        [make_node(op, list(names), ["y"])],
+        types={n: TensorType(dtype, x.shape) for n, x in feeds.items()},
+    )
+    found = []
+    for run in (
+        lambda m: Machine(graph, monitor=m).run(feeds),
+        lambda m: WatchedEngine(graph, m).run(feeds),
+    ):
+        run(monitor := Monitor())
+        found.append([finding.kind for finding in monitor.findings])
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "operands", "kinds"),
+    [
+        ("Log", t.float32, [[1, 2, INF]], []),
+        ("Log", t.float32, [[1, 0, INF]], ["domain"]),  # the infinity might have come in
+        ("Log", t.float16, [[1, -1]], ["nan", "domain"]),
+        ("Sqrt", t.float64, [[0, -0.0, 1]], []),
+        ("Sqrt", t.float64, [[-1, NAN]], ["domain"]),
+        ("Pow", t.int32, [[2, 3], [1, 0]], []),
+        ("Pow", t.int32, [[2, 3], [1, -1]], ["domain"]),
+        ("Clip", t.float32, [[1, 2], 0, 1], []),
+        ("Clip", t.float32, [[1, 2], -0.0, 0.0], []),
+        ("Clip", t.float32, [[1, 2], 0.0, -0.0], ["domain"]),
+        ("Clip", t.float32, [[1, 2], 2, 1], ["domain"]),
+        ("Clip", t.float32, [[1, 2], NAN, 1], ["domain"]),
+        ("Clip", t.int8, [[1, 2], 2, 1], ["domain"]),
+        ("Clip", t.int8, [[1, 2], 1, 1], []),
+    ],
+)
+def test_operands_outside_of_the_domain_are_seen(
+    op: str, dtype: DType, operands: list[object], kinds: list[str]
+) -> None:
+    assert domains(op, dtype, *operands) == kinds
+
+
+BINARY = "g (int32[2] a, int32[2] b) => (int32[2] y) {{ y = {} (a, b) }}"
+UNARY = "g ({0}[2] a) => ({0}[2] y) {{ y = {1} (a) }}"
+LEFT = {  # what the checker leaves to run time: a model, and a run of it that breaks the rule
+    "Clip.2": ("g (float[2] a, float b, float c) => (float[2] y) { y = Clip (a, b, c) }",
+               t.float32, [1, 2], 3, 1),
+    "Div.1": (BINARY.format("Div"), t.int32, [1, 2], [1, 0]),
+    "Div.2": (BINARY.format("Div"), t.int32, [1, -(2**31)], [1, -1]),
+    "Abs.1": (UNARY.format("int8", "Abs"), t.int8, [1, -128]),
+    "Pow.1": (BINARY.format("Pow"), t.int32, [1, 2], [1, -1]),
+    "Log.1": (UNARY.format("float", "Log"), t.float32, [1, 0]),
+    "Sqrt.1": (UNARY.format("float", "Sqrt"), t.float32, [1, -1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_the_checker_leaves_to_run_time_is_seen_there(name: str) -> None:
+    text, dtype, *operands = LEFT[name]
+    proto = model(text)
+    left = [f for f in check(proto).of(name) if f.decided == Decided.AT_RUN_TIME]
+    assert left
+    feeds = {n: np.array(v, dtype.numpy) for n, v in zip("abc", operands, strict=False)}
+    graph = load(proto)
+    for engine in (lambda m: Machine(graph, monitor=m), lambda m: WatchedEngine(graph, m)):
+        engine(monitor := Monitor()).run(feeds)
+        assert {f.monitor for f in left} <= {f.kind for f in monitor.findings}
+
+
+def test_every_rule_about_values_is_among_them() -> None:
+    rules = {r.id for r in all_rules() if r.check.__module__.endswith(".domains")}
+    assert rules == set(LEFT)
+
+
+def test_a_result_without_elements_is_seen() -> None:
+    at = {"s": [2], "e": [2]}
+    nodes = [make_node("Slice", ["a", "s", "e"], ["b"]), make_node("Relu", ["b"], ["y"])]
+    types = {"a": TensorType(t.float32, (3,)), **{n: TensorType(t.int64, (1,)) for n in at}}
+    graph = graph_from_nodes(nodes, types=types)
+    feeds = {"a": np.ones(3, np.float32), **{n: np.array(v) for n, v in at.items()}}
+    for engine in (lambda m: Machine(graph, monitor=m), lambda m: WatchedEngine(graph, m)):
+        engine(monitor := Monitor()).run(feeds)
+        assert [str(f) for f in monitor.findings] == ["step 0, Slice '#0': empty"]
+
+
+STAGED = """<ir_version: 10, opset_import: ["" : 22]>
+g (int32[4] x, int64 n) => (int32[k] y, int64[1, j] z) {
+  true = Constant <value = bool {1}> ()
+  y = Loop (n, true, x) <body = b (int64 i, bool c, int32[4] v) => (bool d, int32[4] w) {
+    d = Identity (c)
+    w = Mul (v, v)
+  }>
+  z = NonZero (y)
+}"""
+
+
+def test_a_graph_in_stages_is_watched_in_both_engines() -> None:
+    """The steps count as a trace counts them; a subgraph's operations raise flags each time."""
+    graph = load(onnx.parser.parse_model(STAGED))
+    feeds = {"x": np.array([70000, 1, 0, 3], np.int32), "n": np.array(2)}
+    found = []
+    for engine in (lambda m: Machine(graph, monitor=m), lambda m: WatchedEngine(graph, m)):
+        monitor = Monitor()
+        outputs = engine(monitor).run(feeds)
+        found.append(([str(f) for f in monitor.findings], monitor.steps, outputs["y"].tolist()))
+    assert found[0] == found[1]
+    assert found[0][0] == ["step 2, Mul '#1.1': wrap", "step 4, Mul '#1.1': wrap"]
+    assert found[0][1] == 8
 
 
 @pytest.mark.parametrize("text", ["nan", "nan=halt", "overflow=stop", ""])

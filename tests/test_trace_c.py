@@ -173,7 +173,7 @@ def test_the_watched_engine_stops_where_the_policy_says() -> None:
     graph, feeds = CASES["nan"]
     with pytest.raises(RunError, match="step 0: the monitor stopped at nan"):
         WatchedEngine(graph, Monitor(policy_of(["nan=stop"]))).run(feeds)
-    ignoring = Monitor(policy_of(["nan=ignore", "infinity=ignore"]))
+    ignoring = Monitor(policy_of(["nan=ignore", "infinity=ignore", "domain=ignore"]))
     assert WatchedEngine(graph, ignoring).run(feeds)
     assert not ignoring.findings
 

@@ -272,10 +272,17 @@ Made = TypeVar("Made", bound=Runs)
 
 
 class Runner(Generic[Made]):
-    """Runs graphs in stages, and the subgraphs in them; each part has what runs it made once."""
+    """Runs graphs in stages, and the subgraphs in them; each part has what runs it made once.
 
-    def __init__(self, make: Callable[[Graph], Made]) -> None:
+    performed: hears of each operation that the host performed."""
+
+    def __init__(
+        self,
+        make: Callable[[Graph], Made],
+        performed: Callable[[Operation], None] | None = None,
+    ) -> None:
         self._make = make
+        self._performed = performed
         self._made: OrderedDict[Graph, Made] = OrderedDict()
         self._stages: dict[Graph, Stages] = {}
         self._lock = RLock()
@@ -289,12 +296,17 @@ class Runner(Generic[Made]):
 
     def _run(self, execution: Execution) -> dict[str, Value]:
         while (stage := execution.next()) is not None:
-            if stage.part is None:
-                execution.finish(stage, execution.perform(stage))
-            else:
-                found = self.made(stage.part).run(execution.feeds(stage))
-                execution.finish(stage, found)
+            execution.finish(stage, self.take(execution, stage))
         return execution.outputs()
+
+    def take(self, execution: Execution, stage: Stage) -> Mapping[str, Value]:
+        """What a stage of an execution gives."""
+        if stage.part is not None:
+            return self.made(stage.part).run(execution.feeds(stage))
+        found = execution.perform(stage)
+        if self._performed is not None:
+            self._performed(execution.stages.graph.operations[stage.operations[0]])
+        return found
 
     def execution(
         self, graph: Graph, values: Mapping[str, Value], symbols: frozenset[str] = frozenset()

@@ -5,7 +5,8 @@
     monitor.findings
 
 It runs operation by operation, with plain loops, in the plan of G: so the flags are those of the
-machine, and it is slower than the native engine, which fuses operations.
+machine, and it is slower than the native engine, which fuses operations. A graph whose sizes depend
+on data is run in the machine's stages, each part as such a program.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -23,13 +25,13 @@ from sardonyx.errors import RunError, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
-from sardonyx.machine import StepRecord
+from sardonyx.machine import Segment, StepRecord
 from sardonyx.memory import aligned, blank, read
 from sardonyx.monitor import KINDS, Monitor
+from sardonyx.stages import Runner, is_staged
 from sardonyx.trace.form import Subject
 from sardonyx.trace.observe import SLOT, Observed, observed
-from sardonyx.trace.write import started
-from sardonyx.types import Array, DType, TensorType, in_memory
+from sardonyx.types import Array, DType, TensorType, Value, in_memory
 
 WATCHED = "#define SARDONYX_MONITOR 1\n"
 
@@ -55,15 +57,33 @@ class _Compiled:
 
 
 class WatchedEngine:
-    """Runs a graph of sizes that its inputs decide as compiled C, and tells a monitor of each flag.
+    """Runs a graph as compiled C, and tells a monitor of each flag.
 
-    Raises UnsupportedModel where data decides sizes or the host takes part, BuildError where there
-    is no C compiler.
+    Raises BuildError where there is no C compiler.
     """
 
     name = "native"
 
     def __init__(self, graph: Graph, monitor: Monitor, *, fused: bool = True) -> None:
+        self.graph = graph
+        self._monitor = monitor
+        make = partial(_Watched, monitor=monitor, fused=fused)
+        self._whole = None if is_staged(graph) else make(graph)
+        self._runner: Runner[_Watched] = Runner(make, monitor.done)
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name. Raises FeedError, and RunError for a trap or a stop."""
+        fed = checked(self.graph, feeds)
+        self._monitor.begin()
+        if self._whole is None:
+            return self._runner.run(self.graph, fed)
+        return dict(self._whole.run(fed))
+
+
+class _Watched:
+    """Runs a graph of sizes that its inputs decide."""
+
+    def __init__(self, graph: Graph, monitor: Monitor, fused: bool) -> None:
         self.graph = graph
         self.monitor = monitor
         self._fused = fused
@@ -71,8 +91,8 @@ class WatchedEngine:
         self._lock = Lock()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name. Raises FeedError, and RunError for a trap or a stop."""
-        fed = {n: np.ascontiguousarray(v) for n, v in checked(self.graph, feeds).items()}
+        """The outputs by name."""
+        fed = {n: np.asarray(v, order="C") for n, v in feeds.items()}
         if set(fed) - set(self.graph.inputs):
             raise UnsupportedModel("the watched engine takes no other value for an initializer")
         with self._lock:
@@ -91,8 +111,8 @@ class WatchedEngine:
         values = [(n, fed[n].tobytes()) for n in value_inputs(self.graph) if n in fed]
         key = (tuple((n, v.shape) for n, v in fed.items()), tuple(values))
         if key not in self._compiled:
-            machine = started(self.graph, fed, self._fused)
-            made = observed(machine, Subject(fused=self._fused))
+            segment = Segment(self.graph, fused=self._fused).start(fed)
+            made = observed(segment, Subject(fused=self._fused))
             source = emit(made.program, made.plan, hooks=made.hooks, unfused=not self._fused)
             texts = {**source.files(), **made.files}
             texts.pop("trace_main.c")
@@ -101,7 +121,7 @@ class WatchedEngine:
             run = library.sardonyx_run
             run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int
             weights = build.mapped(source.blob)
-            self._compiled = {key: _Compiled(made, machine.records(), run, weights)}
+            self._compiled = {key: _Compiled(made, segment.records(), run, weights)}
         return self._compiled[key]
 
     def _stops(self, found: _Compiled, memory: Array) -> None:
@@ -116,8 +136,10 @@ class WatchedEngine:
         stopped = ""
         for record in found.steps:
             at = found.made.flags + SLOT * record.number
-            kinds = [kind for kind, flag in zip(KINDS, memory[at : at + 5], strict=True) if flag]
-            stops = self.monitor.note(record.number, record.operation, kinds)
+            kinds = [
+                kind for kind, flag in zip(KINDS, memory[at : at + len(KINDS)], strict=True) if flag
+            ]
+            stops = self.monitor.note(record.operation, kinds)
             if stops:
                 stopped = f"{record.operation}, step {record.number}"
                 stopped += f": the monitor stopped at {', '.join(stops)}"

@@ -1,7 +1,8 @@
 """What a kernel's integers must not do, itself as a kernel.
 
-    obligations(kernel)   a kernel of the same inputs with one output, uint8[2]: whether an integer
-                          wraps, whether an integer is divided by zero; None where neither can be
+    obligations(kernel)   a kernel of the same inputs with one output, uint8[3]: whether an integer
+                          wraps, whether an integer is divided by zero, and what the caller asks
+                          besides (`domain`); None where none of them can be
 
 It is run before the kernel, on the same inputs, by the interpreter and as C alike, so both engines
 raise the same flags. What counts as arithmetic of the model: operations, folds and conversions
@@ -41,7 +42,7 @@ from sardonyx.kernel.ranges import is_plain
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.types import DType
 
-WRAP, DIVISION = 0, 1
+WRAP, DIVISION, DOMAIN = 0, 1, 2
 FALSE = const(False, t.bool_)
 _DIVIDING = ("tdiv", "idiv", "imod", "fmod")
 _QUARTER = {bits: float(1 << (bits - 2)) for bits in (8, 16, 32, 64)}
@@ -50,8 +51,9 @@ Flags = tuple[Expr, Expr]  # wraps, divides by zero
 NONE: Flags = (FALSE, FALSE)
 
 
-def obligations(kernel: Kernel) -> Kernel | None:
-    """The kernel of the flags; None where no flag can be raised."""
+def obligations(kernel: Kernel, domain: Expr | None = None) -> Kernel | None:
+    """The kernel of the flags; None where no flag can be raised. domain: a condition on the inputs
+    that is a flag of its own."""
     given = tuple(map(_without_traps, kernel.body))
     counted = frozenset(
         b.dtype for b in (*kernel.inputs, *kernel.outputs) if b is not None and b.dtype.is_integer
@@ -59,11 +61,12 @@ def obligations(kernel: Kernel) -> Kernel | None:
     roots = [e for s in statements(given) for e in expressions(s)]
     made = _Maker(counted, _reinterpreted(roots))
     body = made.body(given)
-    if not made.found:
+    if not made.found and domain is None:
         return None
     totals = tuple(made.totals)
-    out, axis = Buffer("flags", t.uint8, (2,)), Axis("i", 2)
-    chosen = where(alu("eq", axis, WRAP), totals[WRAP], totals[DIVISION])
+    out, axis = Buffer("flags", t.uint8, (3,)), Axis("i", 3)
+    beyond = where(alu("eq", axis, DIVISION), totals[DIVISION], FALSE if domain is None else domain)
+    chosen = where(alu("eq", axis, WRAP), totals[WRAP], beyond)
     last = Compute(out, (axis,), cast(chosen, t.uint8))
     kept = _needed((*made.start(), *body, last))
     written = {s.buffer.root for s in statements(kept) if isinstance(s, Compute | Store)}

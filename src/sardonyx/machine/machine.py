@@ -71,7 +71,8 @@ class Machine:
         if staged and order is not None:
             raise ValueError("an order needs a graph in which the inputs decide all sizes")
         self._whole = None if staged else make(graph, order=order)
-        self._runner: Runner[Segment] = Runner(make)
+        self._monitor = monitor
+        self._runner: Runner[Segment] = Runner(make, monitor.done if monitor else None)
         self._execution: Execution | None = None
         self._stage: Stage | None = None
         self._segment: Segment | None = None
@@ -84,6 +85,8 @@ class Machine:
         definition, LimitExceeded where M would be larger than the limit.
         """
         self._base, self._stage = 0, None
+        if self._monitor is not None:
+            self._monitor.begin()
         if self._whole is not None:
             self._segment = self._whole.start(feeds)
         else:
@@ -132,7 +135,7 @@ class Machine:
             self._execution.outputs()
             return None
         if self._stage.part is None:
-            results = self._execution.perform(self._stage)
+            results = self._runner.take(self._execution, self._stage)
             record = self._record(self._execution, self._stage, results)
             self._leave(self._execution, self._stage, results)
             return record

@@ -150,14 +150,14 @@ class Segment:
             self._execute(ready, state)
         except RunError:
             if self._monitor is not None:
-                self._monitor.note(record.number, record.operation, ["index"])
+                self._monitor.note(record.operation, ["index"])
             raise
         state.valued.update(ready.timeline.steps[state.counter].writes)
         state.counter += 1
         if self._poison is not None:
             spoil(state, self._poison)
         if self._monitor is not None and watch is not None:
-            self._monitor.see(record.number, record.operation, watch.flags(state))
+            self._monitor.see(record.operation, watch.flags(state))
         return record
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sardonyx.kernel.ir import Kernel
 from sardonyx.machine.state import Access, State, StepRecord, window
-from sardonyx.monitor import Kind, broken, made, special
+from sardonyx.monitor import Kind, broken, special
 from sardonyx.types import Array
 
 
@@ -18,13 +18,13 @@ class Watch:
             zip((a.name for a in record.reads), _values(record.reads, state), strict=True)
         )
         given = [inputs.get(n) for n in record.operation.inputs][: len(kernel.inputs)]
-        self._broken = broken(kernel, given)
+        self._broken = broken(kernel, record.operation, given)
         self._special = special(inputs.values())
         self._writes = record.writes
 
     def flags(self, state: State) -> frozenset[Kind]:
         """The flags, once the step is done."""
-        return self._broken | made(self._special, _values(self._writes, state))
+        return self._broken | (special(_values(self._writes, state)) - self._special)
 
 
 def _values(accesses: Iterable[Access], state: State) -> list[Array]:

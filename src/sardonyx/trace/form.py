@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel.prelude import NUMERICS_REVISION
-from sardonyx.machine import Access, Machine, StepRecord
+from sardonyx.machine import Access, Machine, Segment, StepRecord
 from sardonyx.monitor import KINDS
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
@@ -65,7 +65,7 @@ class Subject:
     fused: bool = True
 
 
-def form(machine: Machine, subject: Subject) -> Form:
+def form(machine: Machine | Segment, subject: Subject) -> Form:
     """The lines for a machine that was started on a graph of known sizes and takes no step."""
     state, graph = machine.state, machine.state.graph
     initial = tuple(

@@ -4,11 +4,12 @@ static const unsigned char *sx_at(const unsigned char *memory, const sx_region *
   return memory + r->offset;
 }
 
-/* 1: a NaN is there, 2: an infinity. */
+/* 1: a NaN is there, 2: an infinity, 4: nothing is. */
 static int sx_special(const unsigned char *memory, const sx_region *r) {
   const unsigned char *p = sx_at(memory, r);
   int found = 0;
   int64_t i;
+  if (r->count == 0) return 4;
   if (r->kind == 'i' || r->kind == 'p') return 0;
   for (i = 0; i < r->count; i++) {
     uint64_t bits, infinity;
@@ -178,7 +179,7 @@ void sx_before(unsigned char *memory, int k) {
   const sx_step *s = sx_table + k;
   unsigned char *flags = memory + SARDONYX_FLAGS + 64 * (size_t)k;
   int i, found = 0;
-  memset(flags, 0, 5);
+  memset(flags, 0, 7);
   for (i = 0; i < s->reads; i++) found |= sx_special(memory, s->regions + i);
   flags[16] = (unsigned char)found;
 #if defined(SARDONYX_TRACE)
@@ -193,18 +194,19 @@ int sx_after(unsigned char *memory, int k) {
   for (i = 0; i < s->writes; i++) found |= sx_special(memory, s->regions + s->reads + i);
   found &= ~flags[16];
   flags[0] = (unsigned char)(found & 1);
-  flags[1] = (unsigned char)(found >> 1);
+  flags[1] = (unsigned char)(found >> 1 & 1);
+  flags[6] = (unsigned char)(found >> 2);
 #if defined(SARDONYX_TRACE)
   sx_line(memory, s->line, s->regions, s->reads, flags, 0);
 #endif
-  for (i = 0; i < 5; i++) stops |= flags[i] && flags[8 + i];
+  for (i = 0; i < 7; i++) stops |= flags[i] && flags[8 + i];
   return stops;
 }
 
 void sx_trapped(unsigned char *memory, int k) {
   unsigned char *flags = memory + SARDONYX_FLAGS + 64 * (size_t)k;
-  memset(flags, 0, 4);
-  flags[4] = 1;
+  memset(flags, 0, 7);
+  flags[5] = 1;
 #if defined(SARDONYX_TRACE)
   sx_line(memory, sx_table[k].line, sx_table[k].regions, sx_table[k].reads, flags, 1);
   sx_line(memory, sx_cut, sx_outputs, 0, 0, 0);

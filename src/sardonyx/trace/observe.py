@@ -18,7 +18,7 @@ from math import prod
 
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.ir import Kernel
-from sardonyx.machine import Access, Machine
+from sardonyx.machine import Access, Machine, Segment
 from sardonyx.monitor import checks
 from sardonyx.passes.lower import lower
 from sardonyx.passes.program import Launch, Program
@@ -46,7 +46,7 @@ class Observed:
     flags: int
 
 
-def observed(machine: Machine, subject: Subject) -> Observed:
+def observed(machine: Machine | Segment, subject: Subject) -> Observed:
     """The program of a machine that was started on a graph of known sizes, and took no step."""
     graph = machine.state.graph
     made, base = form(machine, subject), padded(machine.plan.size)
@@ -56,12 +56,12 @@ def observed(machine: Machine, subject: Subject) -> Observed:
     plain = {launch.operations[0]: launch for launch in lower(graph, overridable=False).launches}
     for k, (record, _) in enumerate(made.steps):
         kernel = kernel_of(graph, record.operation)
-        check = checks(kernel)
+        check = checks(kernel, record.operation.op_type)
         if check is not None:
             launch, at = _check(k, plain[record.operation], check), beyond
             offsets, end = _stacked(check, at, end)
             hooks[len(launches)] = (k, True, False)
-            names[launch.writes[0]] = TensorType(check.outputs[0].dtype, (2,))
+            names[launch.writes[0]] = TensorType(check.outputs[0].dtype, check.outputs[0].shape)
             sizes[launch.writes[0]] = base + SLOT * k + 2
             launches.append(launch)
             scratch.append(offsets)

@@ -21,7 +21,7 @@ from sardonyx.graph import Graph, Operation
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.machine import Machine
-from sardonyx.monitor import KINDS, Kind, broken, made, special
+from sardonyx.monitor import KINDS, Kind, broken, made
 from sardonyx.trace.digest import of_graph, of_table, of_tensor
 from sardonyx.trace.form import described
 from sardonyx.trace.read import Record, Touched, Trace
@@ -109,10 +109,10 @@ def _again(
     if missing:
         return Replayed(step, "unknown", f"no value of {', '.join(missing)}")
     given = [values.get(n) for n in op.inputs][: len(kernel.inputs)]
-    flags: set[Kind] = set(broken(kernel, given))
+    flags: set[Kind] = set(broken(kernel, op, given))
     try:
         outputs = evaluate(kernel, given, fused)
-        flags |= made(special(v for v in values.values() if v is not None), outputs)
+        flags |= made((v for v in values.values() if v is not None), outputs)
         digests = [of_tensor(y) for y in outputs]
     except RunError:
         flags = {"index"}

@@ -80,7 +80,7 @@ def clip_order(check: Context) -> Found:
             continue
         a, b = check.interval(low), check.interval(high)
         if a.nan or b.nan or a.high > b.low:
-            yield _later(node, a, f"min <= max, which is {b}", low)
+            yield _later(node, a, f"min <= max, which is {b}", low, "domain")
 
 
 DIV = "g (int32[2] x) => (int32[2] y) <int32[2] d = {%s}> { y = Div (x, d) }"
@@ -161,10 +161,11 @@ def pow_negative(check: Context) -> Found:
     Limits: none.
     """
     for node in check.of("Pow"):
-        dtype = _dtype(check, node.input(1))
-        if dtype is not None and dtype.is_integer:
+        types = [_dtype(check, name) for name in node.inputs[:2]]
+        if all(dtype is not None and dtype.is_integer for dtype in types):
             yield from obligation(check, node, node.input(1), "at least 0",
-                                  lambda v: bool((v >= 0).all()), lambda i: i.low >= 0)  # fmt: skip
+                                  lambda v: bool((v >= 0).all()), lambda i: i.low >= 0,
+                                  monitor="domain")  # fmt: skip
 
 
 BELOW = "g (float[2] x) => (float[2] y) { p = %s (x)  y = %s (p) }"
@@ -183,7 +184,7 @@ def log_positive(check: Context) -> Found:
     """
     for node in check.of("Log"):
         yield from obligation(check, node, node.input(0), "above 0", lambda v: bool((v > 0).all()),
-                              lambda i: i.low > 0, Severity.WARNING, "nan, infinity")  # fmt: skip
+                              lambda i: i.low > 0, Severity.WARNING, "domain")  # fmt: skip
 
 
 @rule("Sqrt.1", "arguments of Sqrt are not negative", Severity.DYNAMIC, "Sqrt, real: X >= 0",
@@ -198,4 +199,4 @@ def sqrt_positive(check: Context) -> Found:
     for node in check.of("Sqrt"):
         yield from obligation(check, node, node.input(0), "at least 0",
                               lambda v: bool((v >= 0).all()), lambda i: i.low >= 0,
-                              Severity.WARNING, "nan")  # fmt: skip
+                              Severity.WARNING, "domain")  # fmt: skip
