@@ -24,8 +24,7 @@ from sardonyx import types as t
 from sardonyx.cli import main
 from sardonyx.engines import make_engine
 from sardonyx.graph import Graph, Operation, Origin
-from sardonyx.infer import infer, kernel_of
-from sardonyx.kernel.ir import stores_packed
+from sardonyx.infer import infer
 from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
@@ -390,10 +389,3 @@ def test_traces_are_of_elements(dtype: DType) -> None:
     list(trace(graph, feeds, keep=kept.__setitem__))
     outcomes = {r.outcome for r in replay(machine, whole.steps, True, kept.get)}
     assert outcomes == {"equal"}
-
-
-def test_a_kernel_says_whether_its_points_share_bytes() -> None:
-    for dtype in (t.int4, t.uint8):
-        graph, _ = every_move(dtype)
-        kernel = kernel_of(graph, graph.operations[0])
-        assert stores_packed(kernel) == dtype.is_packed

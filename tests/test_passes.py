@@ -16,14 +16,10 @@ from sardonyx.kernel.expr import Load, Where, walk
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
-from sardonyx.passes.choices import split_choices
-from sardonyx.passes.collapse import collapse
-from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.lower import lower
-from sardonyx.passes.pipeline import STEPS
+from sardonyx.passes.pipeline import steps
 from sardonyx.passes.program import Program, verify
-from sardonyx.passes.rows import join_rows
 from sardonyx.types import Array
 
 UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "Identity", "Sqrt", "Softmax", "LogSoftmax")
@@ -45,12 +41,12 @@ def check(net: Net) -> Program:
     """Asserts of each pass in turn that it keeps the bits; the program after all of them."""
     program = lower(net.graph())
     expected = outputs(program, net.feeds)
-    for step in (fold_constants, *STEPS, fold_constants, join_rows, split_choices, collapse):
+    for step in steps():
         program = step(program)
         verify(program)
         for launch in program.launches:
             verify_kernel(launch.kernel)
-        assert outputs(program, net.feeds) == expected, getattr(step, "__name__", step)
+        assert outputs(program, net.feeds) == expected, step
     return program
 
 

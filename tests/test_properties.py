@@ -1,9 +1,10 @@
 """For every operator, every element type that it takes, and values at the edges: the printed C
 gives the interpreter's bytes, or the same trap.
 
-The shapes and attributes are those of ONNX's smallest node cases, and for elementwise operators
-rank 0, empty dims and broadcasting; hypothesis draws the values, from those where arithmetic goes
-wrong first.
+The shapes and attributes are those of ONNX's smallest node cases, or of our own where it has none
+(ai.onnx.ml), and for elementwise operators rank 0, empty dims and broadcasting; hypothesis draws
+the values, from those where arithmetic goes wrong first. What is no kernel of its own (functions,
+control flow, sequences, strings) is in test_generated_runs.py.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from kernels import call, compile_all, edges
+from ml_cases import ML
+from test_ml_ops import LINEAR, OTHERS, SVM
+from test_ml_trees import CASES
 
 from sardonyx import types as t
 from sardonyx.errors import RunError, SardonyxError, Undetermined
@@ -34,7 +38,7 @@ from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import Operator, find, lower, operators
 from sardonyx.types import Array, DType
 
-SMALL = 4096  # elements of the operands of a case
+SMALL = 1 << 14  # elements of the operands of a case
 SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
     1: [((),), ((2, 0, 3),), ((3, 5),)],
     2: [((), ()), ((2, 1, 3), (4, 1)), ((0, 3), (1, 3)), ((5,), ())],
@@ -55,7 +59,12 @@ class Subject:
 
 
 def newest() -> dict[tuple[str, str], Operator]:
-    return {(op.domain, op.name): op for op in operators() if op.domain in ("", "ai.onnx.ml")}
+    return {(op.domain, op.name): op for op in operators() if op.domain in onnx_domains()}
+
+
+@cache
+def onnx_domains() -> frozenset[str]:
+    return frozenset({schema.domain for schema in onnx.defs.get_all_schemas()})
 
 
 def templates() -> Iterator[tuple[Operator, list[Array | None], dict[str, Any], int]]:
@@ -71,7 +80,7 @@ def templates() -> Iterator[tuple[Operator, list[Array | None], dict[str, Any], 
         named = dict(
             zip((i.name for i in case.model.graph.input), case.data_sets[0][0], strict=False)
         )
-        if op is None or not all(isinstance(x, np.ndarray) for x in named.values()):
+        if op is None or any(isinstance(x, list | dict | None) for x in named.values()):
             continue
         feeds = [node_cases.array(named[i]) if i else None for i in node.input]
         size = sum(x.size for x in feeds if x is not None)
@@ -80,6 +89,11 @@ def templates() -> Iterator[tuple[Operator, list[Array | None], dict[str, Any], 
             best[key] = size, (op, feeds, node_cases.attributes(node), list(node.output))
     for _, (op, feeds, attributes, outputs) in best.values():
         yield op, feeds, attributes, len(outputs)
+    own = sorted((*LINEAR, *SVM, *OTHERS, *CASES), key=lambda c: sum(x.size for x in c.feeds))
+    for ml in {c.op: c for c in own[::-1] if (ML, c.op) not in best}.values():
+        op = find(ML, ml.op, ml.since())
+        assert op is not None
+        yield op, list(ml.feeds), node_cases.attributes(ml.node()), ml.outputs
 
 
 def retyped(op: Operator, feeds: list[Array | None]) -> Iterator[tuple[str, list[Array | None]]]:

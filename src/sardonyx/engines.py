@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Literal, Protocol, TypeAlias, cast, get_args
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, ModelError, SardonyxError, Undetermined, UnsupportedModel
+from sardonyx.errors import BuildError, SardonyxError, Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined
@@ -26,7 +26,7 @@ from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.stages import Runner, is_staged
 from sardonyx.types import Value
-from sardonyx.whole import Program, Programs
+from sardonyx.whole import Program, Programs, is_program
 
 Kind: TypeAlias = Literal["machine", "native", "auto"]
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -113,20 +113,9 @@ def make_engine(
         return MachineEngine(graph)
     from sardonyx.native import NativeEngine
 
-    if is_staged(graph) and not _is_program(graph):
+    if is_staged(graph) and not is_program(graph):
         return StagedEngine(graph, partial(NativeEngine, progress=progress, threads=threads))
     return NativeEngine(graph, progress=progress, threads=threads)
-
-
-def _is_program(graph: Graph) -> bool:
-    """Whether a graph can be compiled as a whole, its control flow included. A body that breaks a
-    rule may be a branch that is never taken."""
-    from sardonyx.passes.lower import lower
-
-    try:
-        return not graph.symbols and bool(lower(graph).launches)
-    except (Undetermined, ModelError):
-        return False
 
 
 def supported(graph: Graph) -> None:

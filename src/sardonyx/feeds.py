@@ -66,7 +66,7 @@ def _tensor(name: str, value: Array, wanted: TensorType) -> Array:
         return np.array([_text(name, s) for s in value.flat], object).reshape(value.shape)
     if wanted.dtype is t.bool_:
         return np.asarray(np.ascontiguousarray(value).view(np.uint8) != 0).reshape(value.shape)
-    if wanted.dtype.bits < 8:
+    if wanted.dtype.is_packed:
         low = np.ascontiguousarray(value).view(np.uint8) & np.uint8((1 << wanted.dtype.bits) - 1)
         return low.view(wanted.dtype.numpy).reshape(value.shape)
     return value.astype(wanted.dtype.numpy, copy=False)

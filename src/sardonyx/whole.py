@@ -48,9 +48,13 @@ class Programs:
     graph: Graph
     make: Callable[[Graph], Program]
     made: dict[object, Program | None] = field(default_factory=dict)
+    _sizes: frozenset[str] = field(init=False)  # inputs whose values decide sizes
     _asked: dict[object, int] = field(default_factory=dict)
     _last: tuple[Deciding, Program] | None = None
     _lock: RLock = field(default_factory=RLock)
+
+    def __post_init__(self) -> None:
+        self._sizes = frozenset(value_inputs(self.graph))
 
     def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
         """The outputs in order, where the feeds are like those of the last program's last run."""
@@ -64,11 +68,12 @@ class Programs:
     def find(self, fed: Mapping[str, Value]) -> Program | None:
         """The program for these feeds, made now if it is time; None where stages have to do."""
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
-        if arrays.keys() != set(self.graph.inputs):
-            return None
+        inputs = set(self.graph.inputs)
+        if arrays.keys() != inputs or not inputs <= self.graph.types.keys():
+            return None  # a sequence or an optional among them
         with self._lock:
             shapes = tuple((n, v.shape) for n, v in sorted(arrays.items()))
-            sizes = {n for n in value_inputs(self.graph) if n in arrays}
+            sizes = self._sizes & arrays.keys()
             small = {n for n, v in arrays.items() if v.size <= SMALL and v.dtype.kind in "biu"}
             for names in (sizes, sizes | small):
                 values = tuple((n, arrays[n].tobytes()) for n in sorted(names))
@@ -98,6 +103,15 @@ class Programs:
             if values:
                 known = {n: arrays[n] for n, _ in values}
                 graph = infer(replace(graph, values={**graph.values, **known}, declared={}))
-            return self.make(graph) if lower(graph).launches else None
+            return self.make(graph) if is_program(graph) else None
         except (Undetermined, ModelError):
             return None
+
+
+def is_program(graph: Graph) -> bool:
+    """Whether a graph can be compiled as a whole, its control flow included. A body that breaks a
+    rule may be a branch that is never taken."""
+    try:
+        return not graph.symbols and bool(lower(graph).launches)
+    except (Undetermined, ModelError):
+        return False

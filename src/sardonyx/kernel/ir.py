@@ -7,8 +7,9 @@
            | If(cond, stmt*, stmt*)
            | Set(local, expr)
            | Store(buffer, index, expr, proven, raw)  traps when the index is out of bounds; proven:
-                                                      a pass has shown that it is not; raw: scratch
-                                                      for arithmetic, where a NaN may be any
+                                                      the pass that made it answers for it, C does
+                                                      not check again; raw: scratch for arithmetic,
+                                                      where a NaN may be any
     expr   = Const(value, dtype)
            | Size(dim)                                a dim as an int64
            | Axis(name, extent)                       the index variable itself, int64
@@ -92,12 +93,6 @@ class Kernel:
     constants: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
     views: tuple[tuple[int, int], ...] = ()
-
-
-def stores_packed(kernel: Kernel) -> bool:
-    """Whether it writes elements that share bytes: then no two points may be taken at once."""
-    written = (s for s in statements(kernel.body) if isinstance(s, Compute | Store))
-    return any(s.buffer.dtype.is_packed for s in written)
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -48,7 +48,7 @@ def share_of(
     """How the points of s are shared out, its loops being in this order; None where that does not
     pay or cannot be. whole: the axis that is shared out by itself or not at all, so many points
     together (None: the last axis)."""
-    if not order or _may_trap((s,)) or s.buffer.dtype.bits < 8:
+    if not order or _may_trap((s,)) or s.buffer.dtype.is_packed:
         return None
     whole = whole or s.axes[-1]
     free = free_axes(s.expr)
@@ -72,12 +72,12 @@ def share_of(
 def can_share(s: Compute, whole: Dim) -> bool:
     """Whether s is shared out in a form of its own; whole: its work."""
     few = isinstance(whole, int) and whole < 2 * UNIT
-    return not few and not _may_trap((s,)) and s.buffer.dtype.bits >= 8
+    return not few and not _may_trap((s,)) and not s.buffer.dtype.is_packed
 
 
 def share_of_pairs(s: Compute) -> Share | None:
     """How the points of the last two axes of s, which are walked as one, are shared out."""
-    if any(a.extent != 1 for a in s.axes[:-2]) or s.buffer.dtype.bits < 8:
+    if any(a.extent != 1 for a in s.axes[:-2]) or s.buffer.dtype.is_packed:
         return None
     share = Share(s.axes[-2:], point(s), LINE)
     return share if _pays(share) else None
@@ -145,7 +145,8 @@ def _pays(share: Share) -> bool:
 
 def _may_trap(body: tuple[Stmt, ...]) -> bool:
     for s in statements(body):
-        if isinstance(s, Store) and not all(map(inside, s.index, s.buffer.shape)):
+        free = isinstance(s, Store) and not s.proven
+        if free and not all(map(inside, s.index, s.buffer.shape)):
             return True
         loads = (e for e in walk(*expressions(s)) if isinstance(e, Load))
         if any(e.mode == "trap" and any(checked(e)) for e in loads):
@@ -171,11 +172,11 @@ def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...]
     """The buffers that each thread needs for itself; None where turns depend on one another."""
     inner = list(statements((s,)))
     written = {x.buffer.root for x in inner if isinstance(x, Compute)}
-    if any(b.dtype.bits < 8 for b in written) or not _is_alone(written, inner, kernel):
+    if any(b.dtype.is_packed for b in written) or not _is_alone(written, inner, kernel):
         return None
     stores = [x for x in inner if isinstance(x, Store)]
     for root in {x.buffer.root for x in stores}:
-        if root in written or root.dtype.bits < 8 or not _is_apart(root, axes, inner):
+        if root in written or root.dtype.is_packed or not _is_apart(root, axes, inner):
             return None
     return tuple(b for b in kernel.temporaries if b in written)
 

@@ -25,17 +25,28 @@ from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
 
 Step: TypeAlias = Callable[[Program], Program]
-STEPS: tuple[Step, ...] = (
-    constant_bounds,
-    join_shuffles,
-    narrow,
-    fuse,
-    compute_known,
-    block_channels,
-    split_phases,
-    pad_inputs,
-    pack,
-)
+
+
+def steps(fused: bool = True) -> tuple[Step, ...]:
+    """The passes in order; each keeps the bits. `fused` as in the numerics contract."""
+    fold = partial(fold_constants, fused=fused)
+    return (
+        fold,
+        constant_bounds,
+        join_shuffles,
+        narrow,
+        fuse,
+        partial(compute_known, fused=fused),
+        block_channels,
+        split_phases,
+        pad_inputs,
+        pack,
+        fold,
+        join_rows,
+        split_choices,
+        collapse,
+        in_tiles,
+    )
 
 
 def optimise(program: Program, fused: bool = True) -> Program:
@@ -95,13 +106,9 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
     return replace(part, launches=launches, tensors=tensors, weights=weights)
 
 
-def _optimise(program: Program, fused: bool = True) -> Program:
+def _optimise(program: Program, fused: bool) -> Program:
     verify(program)
-    ruled: dict[Step, Step] = {f: partial(f, fused=fused) for f in (fold_constants, compute_known)}
-    for step in (fold_constants, *STEPS):
-        program = ruled.get(step, step)(program)
+    for step in steps(fused):
+        program = step(program)
         verify(program)
-    program = split_choices(join_rows(fold_constants(program, fused)))
-    program = in_tiles(collapse(program))
-    verify(program)
     return program

@@ -294,7 +294,7 @@ def _outputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
         where |= dict(zip(form.axes, places, strict=True))
         one: dict[Expr, Expr] = {form.core: Load(block.one, (*edge, lanes))}
         at = tuple(where.get(a, a) for a in s.axes)
-        body: Stmt = For(lanes, (Store(s.buffer, at, rewrite(s.expr, one | where), True),))
+        body: Stmt = For(lanes, (Store(s.buffer, at, rewrite(s.expr, one | where), proven=True),))
         for d in (1, 0):
             extent = form.axes[d].extent
             if not isinstance(extent, int) or extent % form.edge:
