@@ -177,6 +177,10 @@ def assert_equal_bytes(found: Sequence[Any], expected: Sequence[Any]) -> None:
         if isinstance(b, list):
             assert_equal_bytes(a, b)
             continue
+        if isinstance(b, dict):
+            assert list(a) == list(b), f"output {i} has other keys"
+            assert_equal_bytes(list(a.values()), list(b.values()))
+            continue
         if b is None or b.dtype == object:
             assert np.array_equal(a, b), f"output {i} differs"
             continue

@@ -145,9 +145,9 @@ def _pays(share: Share) -> bool:
 
 def _may_trap(body: tuple[Stmt, ...]) -> bool:
     for s in statements(body):
-        free = isinstance(s, Store) and not s.proven
-        if free and not all(map(inside, s.index, s.buffer.shape)):
-            return True
+        match s:
+            case Store(b, index, proven=False) if not all(map(inside, index, b.shape)):
+                return True
         loads = (e for e in walk(*expressions(s)) if isinstance(e, Load))
         if any(e.mode == "trap" and any(checked(e)) for e in loads):
             return True
