@@ -4,11 +4,13 @@ machine. Each family is one program, so that a C compiler is started few times."
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from slices import Net
+from targets import Target, compiled, write
 
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
@@ -249,3 +251,10 @@ def test_the_plain_printer_knows_no_schedule() -> None:
     matmuls(net, np.random.default_rng(5))
     program = optimise(lower(net.graph(), overridable=False))
     assert all("sx_contract" not in print_c(launch.kernel).text for launch in program.launches)
+
+
+def test_sums_of_one_row_compile_without_a_warning(tmp_path: Path) -> None:
+    net = Net()
+    x, w = net.feed("x", np.ones((1, 3, 4, 4), np.float32)), np.ones((20, 3, 4, 4), np.float32)
+    net.give(net.op("Relu", net.op("Conv", x, w)))
+    compiled(write(net.graph(), tmp_path, scheduled=True), Target("gcc", ("gcc", "-O1")))

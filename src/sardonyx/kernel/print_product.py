@@ -400,15 +400,17 @@ def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) 
     function because only parameters are known not to overlap."""
     fields = " ".join(f"{kind}{name};" for kind, name in held)
     given = [f"{kind}{'restrict ' if kind.endswith('*') else ''}{name}, " for kind, name in held]
+    place = [n for n in ("row", "count", "block") if re.search(rf"\b{n}\b", "\n".join(body))]
     return [
         f"typedef struct {{ {fields} }} @_self{number};",
         f"SX_FN void @_body{number}({''.join(given)}const {sums} *restrict acc,",
-        "    int64_t row, int64_t count, int64_t block) {",
+        f"    {', '.join(f'int64_t {n}' for n in place)}) {{",
         *body,
         "}",
         f"static void @_finish{number}(const void *given, const {sums} *restrict acc, int64_t row,",
         "    int64_t count, int64_t block) {",
         f"const @_self{number} *const self = given;",
-        f"@_body{number}({''.join(f'self->{name}, ' for _, name in held)}acc, row, count, block);",
+        *(f"(void){n};" for n in ("row", "count", "block") if n not in place),
+        f"@_body{number}({''.join(f'self->{name}, ' for _, name in held)}acc, {', '.join(place)});",
         "}",
     ]
