@@ -37,7 +37,7 @@ TABLE = {
     "stages": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
-    "trace": f"{IR} graph infer ops plan passes stages monitor machine numpy",
+    "trace": f"{IR} graph infer ops plan passes feeds stages monitor machine numpy",
     "emit": f"{IR} graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",
@@ -62,7 +62,7 @@ TABLE = {
     " openvino",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
-    "passes emit build compiler feeds native ops",
+    "passes emit build compiler feeds stages native ops",
     "__main__": "cli",
 }
 FILES = sorted(ROOT.rglob("*.py"))

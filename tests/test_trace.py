@@ -15,7 +15,7 @@ from onnx.helper import make_node
 
 from sardonyx import types as t
 from sardonyx.cli import main
-from sardonyx.errors import FeedError, RunError, UnsupportedModel
+from sardonyx.errors import FeedError, RunError
 from sardonyx.graph import Graph
 from sardonyx.loading import load
 from sardonyx.resolve import graph_from_nodes
@@ -278,14 +278,6 @@ def test_a_run_that_traps_has_a_trace_that_ends_there() -> None:
     assert not whole.complete
     assert whole.steps[-1].flags["index"] == 1
     assert check(whole) == []
-
-
-def test_a_graph_whose_data_decide_sizes_has_no_trace() -> None:
-    graph = graph_from_nodes(
-        [make_node("NonZero", ["a"], ["y"])], types={"a": TensorType(t.float32, (3,))}
-    )
-    with pytest.raises(UnsupportedModel, match="no"):
-        list(trace(graph, {"a": np.ones(3, np.float32)}))
 
 
 def test_a_store_whose_file_was_changed_says_so(tmp_path: Path) -> None:

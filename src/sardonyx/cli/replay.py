@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from sardonyx.cli.common import dims_of, reading
 from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
 from sardonyx.loading import open_model
+from sardonyx.stages import is_staged
 from sardonyx.trace import (
     InvalidTrace,
+    Replayed,
     Store,
     Trace,
     check,
     disclosed,
     machine_of,
     matches,
+    matches_stages,
     replay,
+    replay_stages,
 )
 from sardonyx.trace import read as read_trace
-from sardonyx.trace.read import Disclosed, initial_of
+from sardonyx.trace.read import Disclosed, Record, initial_of
 from sardonyx.trace.replay import Find
 
 
@@ -59,12 +65,12 @@ def _whole(args: argparse.Namespace, trace: Trace) -> int:
         raise FeedError(f"--step {args.step}: the trace has {len(trace.steps)} steps")
     find: Find = Store(args.values).find if args.values is not None else lambda digest: None
     graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
-    machine = machine_of(graph, trace.header, trace.initial, find)
-    other = matches(machine, trace)
-    print("\n".join(other) or "model: the graph, the weights and the plan are those of the trace")
     steps = trace.steps if args.step is None else (trace.steps[args.step],)
+    other, again = _again(graph, trace, steps, find)
+    plan = "" if trace.staged else " and the plan"
+    print("\n".join(other) or f"model: the graph, the weights{plan} are those of the trace")
     outcomes = Counter[str]()
-    for done in replay(machine, steps, trace.header["numerics"]["fused"], find):
+    for done in again:
         outcomes[done.outcome] += 1
         if done.why:
             print(f"{done.step}: {done.why}")
@@ -74,12 +80,30 @@ def _whole(args: argparse.Namespace, trace: Trace) -> int:
     return 1 if wrong or other or outcomes["differs"] else 0
 
 
+def _again(
+    graph: Graph, trace: Trace, steps: tuple[Record, ...], find: Find
+) -> tuple[list[str], Iterator[Replayed]]:
+    """What of a trace is not of the graph, and its steps executed again."""
+    fused = trace.header["numerics"]["fused"]
+    if trace.staged != is_staged(graph):
+        return ["the trace is of another graph"], iter(())
+    if trace.staged:
+        again = replay_stages(graph, trace.lines, steps, fused, find)
+        return matches_stages(graph, trace), again
+    machine = machine_of(graph, trace.header, trace.initial, find)
+    return matches(machine, trace), replay(machine, steps, fused, find)
+
+
 def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
     print(f"{shown.step} leads to the root {shown.root}")
     if args.model is None:
         return 0
     graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
-    machine = machine_of(graph, shown.header, initial_of(shown.header), shown.values.get)
-    (done,) = replay(machine, (shown.step,), shown.header["numerics"]["fused"], shown.values.get)
+    fused, find = shown.header["numerics"]["fused"], shown.values.get
+    if shown.header.get("stages"):
+        (done,) = replay_stages(graph, None, (shown.step,), fused, find)
+    else:
+        machine = machine_of(graph, shown.header, initial_of(shown.header), find)
+        (done,) = replay(machine, (shown.step,), fused, find)
     print(f"replayed: {done.outcome}{done.why and ', ' + done.why}")
     return 0 if done.outcome == "equal" else 1

@@ -3,11 +3,12 @@
 The lines are described in trace/form.py and docs/trace.md.
 """
 
+from sardonyx.trace.again import matches_stages, replay_stages
 from sardonyx.trace.compare import Difference, differences, distance, first_write
-from sardonyx.trace.discipline import check
 from sardonyx.trace.form import Subject
 from sardonyx.trace.read import InvalidTrace, Trace, disclose, disclosed, read
 from sardonyx.trace.replay import Replayed, machine_of, matches, replay
+from sardonyx.trace.scopes import check
 from sardonyx.trace.write import Store, trace
 
 __all__ = [
@@ -25,7 +26,9 @@ __all__ = [
     "first_write",
     "machine_of",
     "matches",
+    "matches_stages",
     "read",
     "replay",
+    "replay_stages",
     "trace",
 ]

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sardonyx import types as t
 from sardonyx.trace.read import Record, Touched, Trace
-from sardonyx.trace.replay import Find, tensor
+from sardonyx.trace.replay import Find
+from sardonyx.trace.values import tensor
 from sardonyx.types import Array, DType
 
 
@@ -23,8 +25,9 @@ class Difference:
 def differences(a: Trace, b: Trace) -> Iterator[Difference]:
     """What differs in the headers, then the first step that does, if one does."""
     for key in ("numerics", "model", "graph", "plan", "memory", "outputs"):
-        if a.header[key] != b.header[key]:
-            yield Difference(None, f"the {key} differ: {a.header[key]} and {b.header[key]}")
+        if a.header.get(key) != b.header.get(key):
+            found = f"{a.header.get(key)} and {b.header.get(key)}"
+            yield Difference(None, f"the {key} differ: {found}")
     inputs = {x.name: x.before for x in b.initial}
     for x in a.initial:
         if inputs.get(x.name) != x.before:
@@ -43,7 +46,7 @@ def differences(a: Trace, b: Trace) -> Iterator[Difference]:
 def _step(x: Record, y: Record) -> str:
     """What differs in one step; what it computed comes first. What it reads was written, and told,
     before."""
-    if dict(x.operation) != dict(y.operation):
+    if (dict(x.operation), x.scope) != (dict(y.operation), y.scope):
         return f"another operation, {y}"
     pairs = list(zip(x.writes, y.writes, strict=True))
     written = [u.name for u, v in pairs if u.after != v.after]
@@ -68,6 +71,8 @@ def first_write(a: Trace, b: Trace) -> tuple[Touched, Touched] | None:
 
 def distance(pair: tuple[Touched, Touched], finds: tuple[Find, Find]) -> str:
     """By how much the elements of a write differ, in words; "" where a value was not kept."""
+    if t.string in (pair[0].dtype, pair[1].dtype):
+        return "values that are no tensors of numbers"
     x, y = (tensor(w, find(w.after)) for w, find in zip(pair, finds, strict=True))
     if x is None or y is None:
         return ""

@@ -15,6 +15,7 @@ What kernels keep in M during one step only does not show in a trace.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -63,18 +64,36 @@ class _Memory:
 
 def check(trace: Trace) -> list[str]:
     """Every rule that the run broke, with the step."""
-    memory = _Memory(trace.header["memory"], _last_reads(trace))
-    for x in trace.initial:
-        memory.place("the header", x)
-        memory.held[x.name] = _written(x)
-    memory.found += _together(trace.initial, "the header")
-    for step in trace.steps:
-        _step(memory, step)
+    memory = _Memory(trace.header["memory"], _last_reads(trace.steps, trace.header["outputs"]))
+    _run(memory, trace.initial, trace.steps, "the header")
     for x in trace.footer["outputs"]:
         known = memory.held.get(x["name"])
         if known is None or known.after != x["sha256"]:
             memory.found.append(f"the footer: '{x['name']}' is not what was written last")
     return memory.found
+
+
+def check_memory(
+    size: int,
+    initial: tuple[Touched, ...],
+    steps: Sequence[Record],
+    outputs: Sequence[str],
+    who: str,
+) -> list[str]:
+    """Every rule that steps in M broke, at whose end the outputs have to be there. who: what the
+    initial tensors belong to."""
+    memory = _Memory(size, _last_reads(steps, outputs))
+    _run(memory, initial, steps, who)
+    return memory.found
+
+
+def _run(memory: _Memory, initial: tuple[Touched, ...], steps: Sequence[Record], who: str) -> None:
+    for x in initial:
+        memory.place(who, x)
+        memory.held[x.name] = _written(x)
+    memory.found += _together(initial, who)
+    for step in steps:
+        _step(memory, step)
 
 
 def _step(memory: _Memory, step: Record) -> None:
@@ -97,10 +116,10 @@ def _written(x: Touched) -> Touched:
     return Touched(x.name, x.dtype, x.shape, x.offset, x.size, x.before, x.before)
 
 
-def _last_reads(trace: Trace) -> dict[str, int]:
+def _last_reads(steps: Sequence[Record], outputs: Iterable[str]) -> dict[str, int]:
     """tensor -> the step that reads it last; outputs are read at the end."""
-    last = {x.name: step.number for step in trace.steps for x in step.reads}
-    return last | dict.fromkeys(trace.header["outputs"], len(trace.steps))
+    last = {x.name: step.number for step in steps for x in step.reads}
+    return last | dict.fromkeys(outputs, steps[-1].number + 1 if steps else 0)
 
 
 def _together(written: tuple[Touched, ...], who: str) -> list[str]:

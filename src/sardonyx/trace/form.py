@@ -1,6 +1,6 @@
 """What the lines of a trace look like: templates, whose holes the machine or the C fills.
 
-    header   {"trace":1,"numerics":{..},"model":{..},"profile":..,"graph":..,"plan":..,"memory":N,
+    header   {"trace":2,"numerics":{..},"model":{..},"profile":..,"graph":..,"plan":..,"memory":N,
               "initial":[place with sha256, ..],"outputs":[names],"chain":..}
     step     {"step":k,"operation":{..},"reads":[place with sha256, ..],
               "writes":[place with before and after, ..],"flags":{..},"chain":..}
@@ -27,7 +27,7 @@ from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.trace.digest import dumps, of_attributes, of_graph, of_table
 
-VERSION = 1
+VERSION = 2
 START = "00" * 32  # the chain before the header
 HoleKind: TypeAlias = Literal["initial", "read", "before", "after", "flag", "output", "count"]
 
@@ -183,11 +183,15 @@ def _listed(items: Iterable[Sequence[str | Hole]]) -> list[str | Hole]:
 
 
 def _place(a: Access) -> str:
-    place = {
+    return f"{dumps(placed(a))[:-1]},"
+
+
+def placed(a: Access) -> dict[str, object]:
+    """A tensor and its place, as a line has it."""
+    return {
         "name": a.name,
         "dtype": a.dtype.name,
         "shape": list(a.shape),
         "offset": a.offset,
         "size": a.size,
     }
-    return f"{dumps(place)[:-1]},"

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sardonyx import types as t
 from sardonyx.errors import FeedError
@@ -25,6 +25,10 @@ from sardonyx.trace.form import START, VERSION
 from sardonyx.types import DType
 
 _LINE = re.compile(r'(\{.*),"chain":"([0-9a-f]{64})"\}', re.DOTALL)
+
+
+CONTAINERS = ("sequence", "map", "none")  # what lies outside of M besides tensors
+Scope: TypeAlias = tuple[tuple[tuple[int, ...], str, int], ...]  # operation, attribute, iteration
 
 
 class InvalidTrace(FeedError):
@@ -54,6 +58,8 @@ class Record:
     reads: tuple[Touched, ...]
     writes: tuple[Touched, ...]
     flags: Mapping[str, int]
+    scope: Scope = ()
+    layout: int | None = None
 
     def __str__(self) -> str:
         op = self.operation
@@ -62,13 +68,44 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """M laid out anew for a part of a graph in stages."""
+
+    number: int
+    scope: Scope
+    plan: str
+    memory: int
+    initial: tuple[Touched, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A subgraph that begins: with its inputs, with what it captures, with its initializers."""
+
+    scope: Scope
+    inputs: tuple[Touched, ...]
+    captured: tuple[Touched, ...]
+    initial: tuple[Touched, ...]
+    outputs: tuple[str, ...]
+
+
+Line: TypeAlias = Record | Layout | Entered
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace. `header` and `footer` are as in trace/form.py."""
+    """A trace. `header` and `footer` are as in trace/form.py; lines: what is between them."""
 
     header: Mapping[str, Any]
     initial: tuple[Touched, ...]
     steps: tuple[Record, ...]
     footer: Mapping[str, Any]
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def staged(self) -> bool:
+        """Whether the graph was executed in stages: trace/stages.py has the form."""
+        return bool(self.header.get("stages"))
 
     @property
     def complete(self) -> bool:
@@ -83,15 +120,19 @@ def read(text: str | bytes, expected: str | None = None) -> Trace:
     """
     bodies, chain = _bodies(text)
     footer = _parsed(f"{bodies[-1]}}}", len(bodies))
-    if footer.get("root") != root(bodies[:-1]) or footer.get("steps") != len(bodies) - 2:
+    header = _parsed(f"{bodies[0]}}}", 1)
+    lines = tuple(_line(f"{body}}}", i + 2) for i, body in enumerate(bodies[1:-1]))
+    steps = tuple(line for line in lines if isinstance(line, Record))
+    if footer.get("root") != root(bodies[:-1]) or footer.get("steps") != len(steps):
         raise InvalidTrace("the last line is not the footer of the lines before it")
     if expected is not None and expected not in (chain, footer["root"]):
         raise InvalidTrace(f"the trace ends with the chain {chain}, expected {expected}")
-    header = _parsed(f"{bodies[0]}}}", 1)
-    steps = tuple(_step(f"{body}}}", i + 2) for i, body in enumerate(bodies[1:-1]))
     if [s.number for s in steps] != list(range(len(steps))):
         raise InvalidTrace("the steps are not numbered from 0 on")
-    return Trace(header, initial_of(header), steps, footer)
+    found = Trace(header, initial_of(header), steps, footer, lines)
+    if len(steps) != len(lines) and not found.staged:
+        raise InvalidTrace("the graph is not executed in stages, and a line is no step")
+    return found
 
 
 def _bodies(given: str | bytes) -> tuple[list[str], str]:
@@ -132,26 +173,51 @@ def initial_of(header: Mapping[str, Any]) -> tuple[Touched, ...]:
     """The tensors that have a value at the start."""
     if header.get("trace") != VERSION:
         raise InvalidTrace(f"the header is of version {header.get('trace')}, expected {VERSION}")
-    return tuple(_touched(x, x["sha256"]) for x in header["initial"])
+    return _held(header["initial"])
 
 
 def _step(text: str, number: int) -> Record:
+    found = _line(text, number)
+    if not isinstance(found, Record):
+        raise InvalidTrace(f"line {number} is not a step")
+    return found
+
+
+def line_of(body: str) -> Line:
+    """What a line without its chain says."""
+    return _line(f"{body}}}", 0)
+
+
+def _line(text: str, number: int) -> Line:
     found = _parsed(text, number)
     try:
+        scope = tuple((tuple(path), name, i) for path, name, i in found.get("scope", ()))
+        if "body" in found:
+            parts = [_held(found[key]) for key in ("inputs", "captured", "initial")]
+            return Entered(scope, parts[0], parts[1], parts[2], tuple(found["outputs"]))
+        if "step" not in found:
+            places = _held(found["initial"])
+            return Layout(found["layout"], scope, found["plan"], found["memory"], places)
         return Record(
             found["step"],
             found["operation"],
-            tuple(_touched(x, x["sha256"]) for x in found["reads"]),
+            _held(found["reads"]),
             tuple(_touched(x, x["before"], x["after"]) for x in found["writes"]),
             found["flags"],
+            scope,
+            found.get("layout"),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InvalidTrace(f"line {number} is not a step: {error} is missing") from error
+
+
+def _held(places: Sequence[Mapping[str, Any]]) -> tuple[Touched, ...]:
+    return tuple(_touched(x, x["sha256"]) for x in places)
 
 
 def _touched(x: Mapping[str, Any], before: str, after: str = "") -> Touched:
     shape = tuple(x["shape"])
-    dtype = t.by_name(x["dtype"])
+    dtype = t.string if x["dtype"] in CONTAINERS else t.by_name(x["dtype"])
     return Touched(x["name"], dtype, shape, x["offset"], x["size"], before, after)
 
 
@@ -173,13 +239,14 @@ def disclose(text: str | bytes, number: int, values: Mapping[str, bytes] | None 
     bodies, _ = _bodies(text)
     if not 0 <= number < len(whole.steps):
         raise FeedError(f"there is no step {number}: the trace has {len(whole.steps)}")
-    leaves = bodies[:-1]
+    leaves, at = bodies[:-1], whole.lines.index(whole.steps[number]) + 1
     made = {
         "disclosed": number,
         "of": len(whole.steps),
         "root": whole.footer["root"],
         "header": [leaves[0], path(leaves, 0)],
-        "step": [leaves[number + 1], path(leaves, number + 1)],
+        "line": at,
+        "step": [leaves[at], path(leaves, at)],
         "values": {digest: data.hex() for digest, data in (values or {}).items()},
     }
     return f"{dumps(made)}\n"
@@ -190,7 +257,7 @@ def disclosed(text: str | bytes, expected: str | None = None) -> Disclosed:
     found = _parsed(_ascii(text), 1)
     try:
         number, claimed = found["disclosed"], found["root"]
-        for (leaf, beside), index in ((found["header"], 0), (found["step"], number + 1)):
+        for (leaf, beside), index in ((found["header"], 0), (found["step"], found["line"])):
             _leads(leaf, index, beside, claimed)
         step = _step(f"{found['step'][0]}}}", 1)
         values = {digest: bytes.fromhex(data) for digest, data in found["values"].items()}

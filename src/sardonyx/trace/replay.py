@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from sardonyx.errors import FeedError, RunError
+from sardonyx.errors import RunError
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.interpret import evaluate
@@ -25,6 +24,7 @@ from sardonyx.monitor import KINDS, Kind, broken, made
 from sardonyx.trace.digest import of_graph, of_table, of_tensor
 from sardonyx.trace.form import described
 from sardonyx.trace.read import Record, Touched, Trace
+from sardonyx.trace.values import tensor
 from sardonyx.trace.write import started
 from sardonyx.types import Array
 
@@ -123,13 +123,3 @@ def _again(
     if {k for k in KINDS if step.flags.get(k)} != flags:
         return Replayed(step, "differs", f"the flags are {', '.join(sorted(flags)) or 'none'}")
     return Replayed(step, "equal")
-
-
-def tensor(x: Touched, data: bytes | None) -> Array | None:
-    """The array of a tensor's elements. FeedError where there are not as many as it has."""
-    if data is None:
-        return None
-    if len(data) != prod(x.shape) * x.dtype.size:
-        raise FeedError(f"'{x.name}' has {x.size} bytes, {len(data)} were found")
-    wire = x.dtype.numpy if x.dtype.size == 1 else x.dtype.numpy.newbyteorder("<")
-    return np.frombuffer(data, wire).astype(x.dtype.numpy).reshape(x.shape)

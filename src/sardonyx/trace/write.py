@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy.typing as npt
@@ -14,57 +14,43 @@ from sardonyx.machine import Access, Machine
 from sardonyx.machine.state import cut
 from sardonyx.monitor import KINDS, Monitor
 from sardonyx.stages import is_staged
-from sardonyx.trace.digest import chained, elements, of_bytes, root
-from sardonyx.trace.form import START, Form, Hole, Subject, Template, filled, footer_template, form
-from sardonyx.types import Array
-
-Keep = Callable[[str, bytes], None]  # digest, elements
-
-
-@dataclass(slots=True)
-class Chain:
-    """The lines of a trace as they are made."""
-
-    bodies: list[str] = field(default_factory=list)
-    last: str = START
-
-    def line(self, body: str) -> str:
-        """The line with this body."""
-        self.bodies.append(body)
-        self.last = chained(self.last, body)
-        return f'{body},"chain":"{self.last}"}}\n'
-
-    def footer(self, template: Template, values: Mapping[Hole, str]) -> str:
-        """The last line."""
-        return self.line(f'{filled(template, values)}{root(self.bodies)}"')
+from sardonyx.trace.chain import Chain, Keep
+from sardonyx.trace.digest import elements, of_bytes
+from sardonyx.trace.form import Form, Hole, Subject, filled, footer_template, form
+from sardonyx.trace.stages import staged
+from sardonyx.types import Array, Value
 
 
 def trace(
     graph: Graph,
-    feeds: Mapping[str, npt.ArrayLike],
+    feeds: Mapping[str, Value],
     subject: Subject | None = None,
     keep: Keep | None = None,
 ) -> Iterator[str]:
     """The lines of the trace of one run, each as soon as its step is done.
 
     keep: is given the elements of every tensor that is read or written, with their digest. A run
-    that traps gives a trace too, and then raises its RunError. Raises UnsupportedModel where data
-    decides sizes, or the host takes part: such a graph has no one plan.
+    that traps gives a trace too, and then raises its RunError. A graph whose data decide sizes, or
+    in which the host takes part, has the lines of trace/stages.py.
     """
-    subject = subject or Subject()
+    subject, keep = subject or Subject(), keep or (lambda d, b: None)
+    if is_staged(graph):
+        yield from staged(graph, feeds, subject, keep)
+        return
     monitor = Monitor()
     machine = started(graph, feeds, subject.fused, monitor)
-    yield from _lines(machine, form(machine, subject), monitor, keep or (lambda d, b: None))
+    yield from _lines(machine, form(machine, subject), monitor, keep)
 
 
 def started(
     graph: Graph, feeds: Mapping[str, npt.ArrayLike], fused: bool, monitor: Monitor | None = None
 ) -> Machine:
-    """A machine at its initial state. Raises UnsupportedModel as `trace` does."""
+    """A machine at its initial state. Raises UnsupportedModel where data decides sizes, or the host
+    takes part: such a graph has no one plan."""
     if is_staged(graph):
         raise UnsupportedModel(
             f"the graph '{graph.name}' has sizes that its data decide, or operations of the host: "
-            "a trace is of one plan, so it has none"
+            "it has no one plan, as the C of a trace needs"
         )
     return Machine(graph, fused=fused, monitor=monitor).start(feeds)
 
@@ -96,12 +82,12 @@ def _lines(machine: Machine, made: Form, monitor: Monitor, keep: Keep) -> Iterat
         yield chain.line(filled(template, values))
         if error is not None:
             count = {Hole("count"): str(record.number + 1)}
-            yield chain.footer(footer_template((), "trapped"), count)
+            yield chain.footer(filled(footer_template((), "trapped"), count))
             raise error
     machine.step()
     count = {Hole("count"): str(len(made.steps))}
     values = digests("output", made.outputs) | count
-    yield chain.footer(footer_template(made.outputs, "complete"), values)
+    yield chain.footer(filled(footer_template(made.outputs, "complete"), values))
 
 
 def _value(machine: Machine, a: Access) -> Array:
