@@ -11,3 +11,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite tests/golden/manifest.json: new cases, or all under a new numerics revision",
     )
+
+
+@pytest.fixture
+def machine_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions run on the machine."""
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")

@@ -2,93 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import NodeProto, helper
-
-import sardonyx as sx
-from sardonyx.engines import make_engine
-from sardonyx.graph import Graph
-from sardonyx.resolve import graph_from_nodes
-from sardonyx.types import Array, TensorType, by_numpy
-
-RANDOM = np.random.default_rng(11)
-DIGITS = Path(__file__).parents[1] / "examples" / "digits"
-
-
-def byte(dtype: Any, *shape: int) -> Array:
-    info = np.iinfo(dtype)
-    return RANDOM.integers(info.min, info.max + 1, shape).astype(dtype)
-
-
-class Model:
-    """Nodes and constants of a small quantised network with the integer input x."""
-
-    def __init__(self, x: Array) -> None:
-        self.x = x
-        self.nodes: list[NodeProto] = []
-        self.constants: dict[str, Array] = {}
-
-    def constant(self, name: str, value: Any, dtype: Any = np.float32) -> str:
-        self.constants[name] = np.asarray(value, dtype)
-        return name
-
-    def real(self, name: str, scale: Any, zero: Any, **attributes: Any) -> str:
-        """A tensor dequantised; `zero` carries its type."""
-        inputs = [name, self.constant(f"{name}_s", scale), self.constant(f"{name}_z", zero, None)]
-        self.nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}_r"], **attributes))
-        return f"{name}_r"
-
-    def add(self, op: str, inputs: Sequence[str], output: str = "r", **attributes: Any) -> str:
-        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
-        return output
-
-    def finish(self, name: str, scale: Any, zero: Any) -> Model:
-        inputs = [name, self.constant("y_s", scale), self.constant("y_z", zero, None)]
-        self.nodes.append(helper.make_node("QuantizeLinear", inputs, ["y"]))
-        return self
-
-    def graph(self, qdq: Any = "integer") -> Graph:
-        dtype = by_numpy(self.x.dtype)
-        assert dtype is not None
-        types = {"x": TensorType(dtype, self.x.shape)}
-        return graph_from_nodes(
-            self.nodes, self.constants, types=types, opsets={"": 21}, qdq=qdq, outputs=["y"]
-        )
-
-    def run(self, qdq: Any = "integer", engine: Any = "machine") -> Array:
-        return make_engine(self.graph(qdq), engine).run({"x": self.x})["y"]
-
-
-def operators(graph: Graph) -> list[str]:
-    return [op.op_type for op in graph.operations]
-
-
-def rescaled(total: Array, sx_: Any, sw: Any, sy: Any, zero: Any) -> Array:
-    """The contract's words: one multiply by float32(float32(sx * sw) / sy), half to even."""
-    factor = (np.float32(sx_) * np.float32(sw)).astype(np.float32) / np.float32(sy)
-    whole = np.rint(total.astype(np.int32).astype(np.float32) * factor).astype(np.float32)
-    info = np.iinfo(zero.dtype)
-    return np.clip(whole + np.float32(zero), info.min, info.max).astype(zero.dtype)
-
-
-def check(model: Model, expected: Array, op: str) -> None:
-    """The integer reading is `op` alone, gives what is expected, and native gives its bytes."""
-    graph = model.graph()
-    assert operators(graph) == [op]
-    for engine in ("machine", "native"):
-        found = make_engine(graph, engine).run({"x": model.x})["y"]  # type: ignore[arg-type]
-        np.testing.assert_array_equal(found, expected)
-    literal = model.run("float")
-    apart = np.abs(literal.astype(int) - expected.astype(int))
-    assert apart.max(initial=0) <= 1
-    assert (apart != 0).sum() <= max(1, apart.size // 200)
-
+from island_models import RANDOM, Model, byte, check, matmul, operators, rescaled
+from onnx import helper
 
 KINDS = [(np.uint8, np.int8, np.uint8), (np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.int8)]
 
@@ -348,13 +267,6 @@ def test_a_bound_between_operator_and_quantize_linear_is_part_of_the_island(boun
     assert np.abs(m.run().astype(int) - m.run("float").astype(int)).max() <= 1
 
 
-def matmul(x: Array, scale: float = 0.05, zero: Any = np.uint8(9)) -> Model:  # noqa: B008
-    m = Model(x)
-    m.constants["w"] = byte(np.int8, x.shape[1], 3)
-    m.add("MatMul", [m.real("x", 0.02, x.dtype.type(9)), m.real("w", scale, np.int8(0))])
-    return m.finish("r", 0.7, zero)
-
-
 def test_what_has_no_exact_integer_definition_stays_as_it_is() -> None:
     assert operators(matmul(byte(np.uint8, 4, 6)).graph()) == ["QMatMul"]
     assert operators(matmul(byte(np.uint8, 4, 6)).graph("float"))[-1] == "QuantizeLinear"
@@ -378,116 +290,3 @@ def test_a_bias_is_added_to_the_sum_where_its_scale_is_that_of_the_products(apar
     x, w = m.real("x", 0.02, np.uint8(9)), m.real("w", 0.05, np.int8(0))
     m.finish(m.add("Gemm", [x, w, m.real("b", scale, np.int32(0))]), 0.7, np.uint8(9))
     assert ("QGemm" in operators(m.graph())) is (apart == 0)
-
-
-def quantised_example(name: str, folder: Path, images: Array, **options: Any) -> Path:
-    """examples/digits/`name`.onnx in QDQ form, calibrated on 100 images."""
-    quantization = pytest.importorskip("onnxruntime.quantization")
-
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
-        def __init__(self) -> None:
-            self.batches = iter(np.split(images[:100], 5))
-
-        def get_next(self) -> dict[str, Array] | None:
-            batch = next(self.batches, None)
-            return None if batch is None else {"image": batch}
-
-    path = folder / f"{name}.onnx"
-    form = quantization.QuantFormat.QDQ
-    quantization.quantize_static(
-        DIGITS / f"{name}.onnx", path, Reader(), quant_format=form, **options
-    )
-    return path
-
-
-@pytest.mark.parametrize(("name", "right"), [("digits", 358), ("encoder", 351)])
-def test_a_quantised_network_of_onnxruntime_s_making(name: str, right: int, tmp_path: Path) -> None:
-    """Both readings are the same bytes on both engines; the float one is onnxruntime's without its
-    own rewriting; the integer one differs in 0 of 3,600 scores."""
-    ort = pytest.importorskip("onnxruntime")
-    data = np.load(DIGITS / "test.npz")
-    images = data["images"].astype(np.float32)
-    path = quantised_example(name, tmp_path, images, per_channel=True)
-    found = {}
-    for reading in ("integer", "float"):
-        options = sx.SessionOptions()
-        options.add_session_config_entry("sardonyx.qdq", reading)
-        options.add_session_config_entry("sardonyx.engine", "native")
-        found[reading] = sx.InferenceSession(path, options).run(None, {"image": images})[0]
-        graph = sx.load(path, qdq=reading)  # type: ignore[arg-type]
-        machine = make_engine(graph, "machine").run({"image": images[:10]})["scores"]
-        assert machine.tobytes() == found[reading][:10].tobytes()
-    plain = ort.SessionOptions()
-    plain.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    theirs = ort.InferenceSession(path, plain).run(None, {"image": images})[0]
-    np.testing.assert_array_equal(found["float"], theirs)
-    assert (found["integer"] != found["float"]).sum() == 0
-    assert (found["integer"].argmax(1) == data["labels"]).sum() == right
-
-
-def test_an_unknown_reading_is_refused() -> None:
-    options = sx.SessionOptions()
-    options.add_session_config_entry("sardonyx.qdq", "exact")
-    with pytest.raises(sx.SardonyxError, match="integer, float"):
-        sx.InferenceSession(DIGITS / "digits.onnx", options)
-
-
-def test_islands_in_the_body_of_an_if_are_rewritten_too() -> None:
-    m = matmul(byte(np.uint8, 4, 6))
-    other = helper.make_node("Identity", ["w2"], ["y2"])
-    result = [helper.make_tensor_value_info(n, 2, [4, 3]) for n in ("y", "y2")]
-    bodies = {
-        "then_branch": helper.make_graph(m.nodes, "then", [], result[:1]),
-        "else_branch": helper.make_graph([other], "else", [], result[1:]),
-    }
-    node = helper.make_node("If", ["c"], ["z"], **bodies)
-    uint8, boolean = (by_numpy(np.dtype(d)) for d in (np.uint8, np.bool_))
-    assert uint8 is not None
-    assert boolean is not None
-    types = {"x": TensorType(uint8, (4, 6)), "c": TensorType(boolean, ())}
-    constants = {**m.constants, "w2": byte(np.uint8, 4, 3)}
-    graph = graph_from_nodes([node], constants, types=types, opsets={"": 21})
-    (made,) = graph.operations
-    assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
-    for engine in ("machine", "native"):
-        feeds = {"x": m.x, "c": np.array(True)}
-        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
-        assert found.tobytes() == m.run().tobytes()
-
-
-def test_an_island_whose_dequantize_linear_lies_outside_of_the_body() -> None:
-    m = matmul(byte(np.uint8, 4, 6))
-    outer, inner = m.nodes[:2], m.nodes[2:]
-    other = helper.make_node("Identity", ["w2"], ["y2"])
-    result = [helper.make_tensor_value_info(n, 2, [4, 3]) for n in ("y", "y2")]
-    bodies = {
-        "then_branch": helper.make_graph(inner, "then", [], result[:1]),
-        "else_branch": helper.make_graph([other], "else", [], result[1:]),
-    }
-    node = helper.make_node("If", ["c"], ["z"], **bodies)
-    uint8, boolean = (by_numpy(np.dtype(d)) for d in (np.uint8, np.bool_))
-    assert uint8 is not None
-    assert boolean is not None
-    types = {"x": TensorType(uint8, (4, 6)), "c": TensorType(boolean, ())}
-    constants = {**m.constants, "w2": byte(np.uint8, 4, 3)}
-    graph = graph_from_nodes([*outer, node], constants, types=types, opsets={"": 21})
-    (made,) = graph.operations
-    assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
-    for engine in ("machine", "native"):
-        feeds = {"x": m.x, "c": np.array(True)}
-        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
-        assert found.tobytes() == m.run().tobytes()
-
-
-def test_dynamic_quantisation_stays_as_it_is() -> None:
-    nodes = [
-        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
-        helper.make_node("MatMulInteger", ["q", "w", "z"], ["i"]),
-        helper.make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
-        helper.make_node("Mul", ["f", "s"], ["y"]),
-    ]
-    float32 = by_numpy(np.dtype(np.float32))
-    assert float32 is not None
-    types = {"x": TensorType(float32, (2, 3))}
-    graph = graph_from_nodes(nodes, {"w": byte(np.int8, 3, 4)}, types=types, opsets={"": 21})
-    assert operators(graph)[-3:] == ["MatMulInteger", "Cast", "Mul"]
