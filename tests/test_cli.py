@@ -280,3 +280,37 @@ def test_wrong_arguments_are_exit_code_2(capsys: Shell) -> None:
         assert raised.value.code == 2
     assert main([]) == 0
     assert "COMMAND" in capsys.readouterr().out
+
+
+def odd(name: str, node: onnx.NodeProto, shape: list[int | str] | None) -> str:
+    info = helper.make_tensor_value_info
+    dtype = TensorProto.INT64 if node.op_type == "NonZero" else F
+    graph = helper.make_graph([node], "g", [info("x", F, [0, 2])], [info("y", dtype, shape)])
+    opsets = [helper.make_opsetid("", 22)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), name)
+    return name
+
+
+def test_errors_of_the_profile_commands_name_the_file_and_the_reason(capsys: Shell) -> None:
+    cyclic = odd("cycle.onnx", helper.make_node("Relu", ["y"], ["y"]), [2])
+    fails(capsys, "cycle.onnx: ", "legalize", cyclic, "-o", "out.onnx")
+    np.save("x.npy", np.zeros((0, 2), np.float32))
+    sized = odd("sized.onnx", helper.make_node("NonZero", ["x"], ["y"]), None)
+    fails(capsys, "NonZero '#0': the size", "accuracy", sized, "--input", "x.npy")
+    fails(capsys, "sardonyx extract", "accuracy", sized, "--range", "0:1")
+    Path("none.jsonl").write_text("x")
+    fails(capsys, "none.jsonl: the trace is cut off", "diff", "none.jsonl", "none.jsonl")
+    shown = ("trace", "none.jsonl", "--disclose", "0", "-o", "part.json")
+    fails(capsys, "none.jsonl: the trace is cut off", *shown)
+
+
+def test_a_policy_names_nodes_that_are_there(capsys: Shell) -> None:
+    model = odd("empty.onnx", helper.make_node("Relu", ["x"], ["y"]), [0, 2])
+    fails(capsys, "no node and no operator 'Tanh'", "monitor", model, "--policy", "Tanh:nan=stop")
+    assert main(["monitor", model, "--policy", "Relu:nan=stop"]) == 0
+
+
+def test_a_tensor_without_elements_has_no_ends(capsys: Shell) -> None:
+    model = odd("empty.onnx", helper.make_node("Relu", ["x"], ["y"]), [0, 2])
+    assert main(["accuracy", model, "--range", "0:1"]) == 0
+    assert "it has no elements" in capsys.readouterr().out

@@ -208,6 +208,14 @@ def missing(graph: object, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray
     return {n: np.zeros(types[n].shape, types[n].dtype.numpy) for n in names}
 
 
+def test_a_model_of_strings_is_tried_too() -> None:
+    made = model("g (string[3] x) => (string[3] y) { a = Identity (x)  y = Identity (a) }")
+    done = legalize(made)
+    assert done.feeds
+    assert done.changes
+    assert all(change.equal for change in done.changes)
+
+
 def test_every_fix_has_a_case() -> None:
     assert {f.__name__ for _, f in FIXES} == {c.fix for c in CASES}
 

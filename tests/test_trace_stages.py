@@ -13,7 +13,6 @@ import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx.backend.test.case.node import collect_testcases
 
 from sardonyx import types as t
 from sardonyx.cli import main
@@ -38,6 +37,7 @@ from sardonyx.trace.digest import chained, root
 from sardonyx.trace.read import Entered, Layout, Touched
 from sardonyx.trace.values import decoded, encoded, kind
 from sardonyx.types import Value
+from tests.node_cases import all_cases
 
 HEAD = '<ir_version: 10, opset_import: ["" : 22]>\n'
 LOOP = """g (int32[4] x, int64 n) => (int32[k] y, int64[1, j] z) {
@@ -315,7 +315,7 @@ def test_the_commands(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def staged_cases() -> Iterator[tuple[str, Graph, dict[str, Value]]]:
     """Of onnx's node cases those that the machine runs in stages."""
-    for case in collect_testcases(None):
+    for case in all_cases():
         with suppress(SardonyxError):
             graph = load(case.model)
             feeds = dict(zip(graph.inputs, case.data_sets[0][0], strict=False))

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sardonyx.accuracy.shadow import of_one_plan
 from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.bounds import bounds
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.machine import Access, Machine
-from sardonyx.stages import is_staged
 from sardonyx.types import Array, DType
 
 Kept = tuple[Array, Array, Array]  # low, high, error
@@ -52,8 +52,7 @@ def ranged(
     ranged ones too where their shape is not fixed. Raises FeedError where an input has neither,
     UnsupportedModel where data decides sizes.
     """
-    if is_staged(graph):
-        raise UnsupportedModel("a graph whose data decide sizes has no bound on its errors")
+    of_one_plan(graph)
     machine = Machine(graph).start(_midst(graph, ranges, feeds))
     found, known = dict[str, Kept](), set(graph.initializers) | (set(feeds) - set(ranges))
     for name in machine.state.valued:
@@ -70,8 +69,9 @@ def ranged(
             if access.dtype.is_float:
                 found[access.name] = kept if kept is not None else _nothing(access)
                 low, high, error = found[access.name]
-                bottom, top = float(low.min(initial=np.inf)), float(high.max(initial=-np.inf))
+                bottom, top = (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
                 worst = float(error.max(initial=0.0))
+                why = why if low.size else "it has no elements"
                 yield Bound(op, access.name, access.dtype, bottom, top, worst, why)
 
 

@@ -23,11 +23,10 @@ import numpy.typing as npt
 
 from sardonyx.errors import UnsupportedModel
 from sardonyx.graph import Graph, Operation
-from sardonyx.infer import kernel_of
+from sardonyx.infer import kernel_of, undetermined
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.intervals import Intervals, intervals
 from sardonyx.machine import Access, Machine
-from sardonyx.stages import is_staged
 from sardonyx.types import Array, DType
 
 Ends = tuple[Array, Array]
@@ -58,8 +57,7 @@ def shadow(
 
     Raises UnsupportedModel where data decides sizes or the host takes part.
     """
-    if is_staged(graph):
-        raise UnsupportedModel("a graph whose data decide sizes has no bound on its errors")
+    of_one_plan(graph)
     machine = Machine(graph, fused=fused).start(feeds)
     found: dict[str, Ends] = {}
     for name in machine.state.valued:
@@ -138,3 +136,13 @@ def _unit(value: float, dtype: DType) -> float:
         return float("inf") if value else 5e-324
     digits = _MANTISSA.get(dtype.name, 3)
     return float(2.0 ** (np.floor(np.log2(value)) - digits))
+
+
+def of_one_plan(graph: Graph) -> None:
+    """Raises UnsupportedModel, which names an operation, where data decides sizes or the host takes
+    part: which elements there are, or how often an operation is executed, may hang on rounding."""
+    for error in undetermined(graph).values():
+        raise UnsupportedModel(
+            f"{error}; bounds on errors need a graph whose sizes its inputs decide and in which "
+            "the host has no part: bound the parts around it, which `sardonyx extract` cuts out"
+        )

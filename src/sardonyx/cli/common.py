@@ -12,7 +12,10 @@ from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sardonyx.resolve import Numerics, Reading
+    from sardonyx.trace import Trace
 
 
 class ReadAs(TypedDict):
@@ -87,6 +90,16 @@ def dims_of(options: Sequence[str]) -> dict[str, int]:
             raise FeedError(f"--dim {option}: expected NAME=SIZE, as in --dim N=1")
         found[name] = int(size)
     return found
+
+
+def whole_trace(path: Path) -> Trace:
+    """The trace in a file; FeedError, which names the file, where it is not whole."""
+    from sardonyx.trace import InvalidTrace, read
+
+    try:
+        return read(path.read_bytes())
+    except InvalidTrace as error:
+        raise FeedError(f"{path}: {error}") from error
 
 
 def progress(done: int, total: int, what: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from sardonyx.cli.common import whole_trace
 from sardonyx.trace import Store, differences, distance, first_write
-from sardonyx.trace import read as read_trace
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints how the traces differ; 1 if they do."""
-    a, b = (read_trace(path.read_bytes()) for path in (args.a, args.b))
+    a, b = whole_trace(args.a), whole_trace(args.b)
     found = list(differences(a, b))
     for difference in found:
         print(difference.what)

@@ -8,7 +8,7 @@ from pathlib import Path
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
 from sardonyx.cli.common import dims_of
-from sardonyx.errors import FeedError
+from sardonyx.errors import FeedError, ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
 
@@ -46,7 +46,26 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the model and tells what changed; 0 if it conforms then, 1 if not."""
     if args.output.exists() and args.output.samefile(args.model):
         raise FeedError(f"-o {args.output} is the model itself; choose another file")
-    done = legalize(
+    done = _legalized(args)
+    args.output.write_bytes(serialized(done.model))
+    for change in done.changes if not args.quiet else ():
+        _show(change, done)
+    wrong = [c for c in done.changes if c.fix == "all" and c.undone]
+    print(text(done.report) if not args.quiet else text(done.report).rsplit("\n", 1)[-1])
+    return 0 if done.report.conforms and not wrong else 1
+
+
+def _legalized(args: argparse.Namespace) -> Legalized:
+    """The model after its fixes; what cannot be mended names the file."""
+    try:
+        return _fixed(args)
+    except ModelError as error:
+        said = str(error).removeprefix("the model: ")
+        raise type(error)(said if args.model in said else f"{args.model}: {said}") from error
+
+
+def _fixed(args: argparse.Namespace) -> Legalized:
+    return legalize(
         args.model,
         args.profile,
         dims=dims_of(args.dim),
@@ -56,12 +75,6 @@ def execute(args: argparse.Namespace) -> int:
         engine=args.engine,
         seed=args.seed,
     )
-    args.output.write_bytes(serialized(done.model))
-    for change in done.changes if not args.quiet else ():
-        _show(change, done)
-    wrong = [c for c in done.changes if c.fix == "all" and c.undone]
-    print(text(done.report) if not args.quiet else text(done.report).rsplit("\n", 1)[-1])
-    return 0 if done.report.conforms and not wrong else 1
 
 
 def _show(change: Change, done: Legalized) -> None:

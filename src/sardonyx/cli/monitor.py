@@ -6,7 +6,8 @@ import argparse
 
 from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading
 from sardonyx.cli.feeds import completed, read
-from sardonyx.errors import RunError
+from sardonyx.errors import FeedError, RunError
+from sardonyx.graph import Graph
 from sardonyx.loading import open_model
 from sardonyx.machine import Machine
 from sardonyx.monitor import KINDS, Monitor, policy_of
@@ -32,8 +33,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Prints each flag that an operation raised; 1 if one did."""
     graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
+    policy = policy_of(args.policy)
+    known = _names(graph)
+    for name in policy.operations:
+        if name not in known:
+            raise FeedError(f"--policy {name}: the model has no node and no operator '{name}'")
     feeds = completed(graph, read(graph, args.input), args.seed)
-    monitor = Monitor(policy_of(args.policy))
+    monitor = Monitor(policy)
     try:
         if args.engine == "native":
             WatchedEngine(graph, monitor).run(feeds)
@@ -46,3 +52,12 @@ def execute(args: argparse.Namespace) -> int:
     if not monitor.findings:
         print("no operation raised a flag")
     return 1 if monitor.findings else 0
+
+
+def _names(graph: Graph) -> set[str]:
+    """The nodes and operators of a graph and its subgraphs."""
+    found = {name for op in graph.operations for name in (str(op.origin), op.op_type)}
+    for op in graph.operations:
+        for body in op.subgraphs.values():
+            found |= _names(body)
+    return found

@@ -6,7 +6,14 @@ import argparse
 import hashlib
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, size_text
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    model_arguments,
+    reading,
+    size_text,
+    whole_trace,
+)
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError, RunError
 from sardonyx.loading import open_model
@@ -64,8 +71,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _disclose(args: argparse.Namespace) -> int:
-    data = Path(args.model).read_bytes()
-    whole = read_trace(data)
+    data, whole = Path(args.model).read_bytes(), whole_trace(Path(args.model))
     if not 0 <= args.disclose < len(whole.steps):
         raise FeedError(f"--disclose {args.disclose}: the trace has {len(whole.steps)} steps")
     step, shown = whole.steps[args.disclose], {}

@@ -11,11 +11,12 @@ import numpy as np
 from sardonyx.engines import Kind, make_engine
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
-from sardonyx.types import Array, DType
+from sardonyx.types import Array, DType, string
 
 Feeds: TypeAlias = Mapping[str, Array]
 Outcome: TypeAlias = tuple[bytes, ...] | str
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 65504.0, 3e38, -3e38, 0.5)
+TEXTS = ("", " ", "a", "A", "bc d", "é", "0", "-1.5", "nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +34,27 @@ class Evidence:
 
 
 def feeds_of(graph: Graph, seed: int = 0, random: int = 2) -> list[dict[str, Array]]:
-    """Random feeds, and edge ones: zeros, special numbers, magnitudes of every size. None where an
-    input is of a type that has no random values here (strings, sequences)."""
+    """Random feeds, and edge ones: zeros, special numbers, magnitudes of every size; random texts.
+    None where an input is of a type that has no random values here (sequences, maps)."""
     if any(name not in graph.types for name in graph.inputs):
         return []
     source = np.random.default_rng(seed)
     makers = [*([_normal] * random), _zero, _special, _limits]
-    return [{n: make(source, graph, n) for n in graph.inputs} for make in makers]
+    texts = {n for n in graph.inputs if graph.types[n].dtype is string}
+    return [
+        {n: (_texts if n in texts else make)(source, graph, n) for n in graph.inputs}
+        for make in makers
+    ]
 
 
 def _form(graph: Graph, name: str) -> tuple[tuple[int, ...], DType]:
     kind = graph.types[name]
     return tuple(d if isinstance(d, int) else 1 for d in kind.shape or ()), kind.dtype
+
+
+def _texts(source: np.random.Generator, graph: Graph, name: str) -> Array:
+    shape, _ = _form(graph, name)
+    return np.asarray(source.choice(TEXTS, shape)).astype(object)
 
 
 def _normal(source: np.random.Generator, graph: Graph, name: str) -> Array:
@@ -105,6 +115,8 @@ def _outcome(run: object, graph: Graph, feeds: Feeds) -> Outcome:
 
 
 def _bytes(value: Array) -> bytes:
+    if value.dtype == object:
+        return repr((value.shape, value.tolist())).encode()
     return f"{value.dtype}{value.shape}".encode() + value.tobytes()
 
 
