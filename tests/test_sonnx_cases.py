@@ -11,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from sardonyx import types as t
 from sardonyx.checker import check
 from sardonyx.checker.samples import model
 from sardonyx.engines import Kind, make_engine
@@ -125,6 +126,24 @@ def test_a_subtraction_of_infinities_gives_the_canonical_nan() -> None:
     found = run("g (float[1] x) => (float[1] y) { y = Sub (x, x) }", "machine",
                 {"x": np.array([INF], F)})["y"]  # fmt: skip
     assert found.view(np.uint32)[0] == 0x7FC00000
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_signalling_nan_of_any_payload_becomes_the_quiet_one(engine: Kind) -> None:
+    x = np.array([0x7C01, 0xFD55, 0x7E00], np.uint16).view(np.float16)
+    found = run(SUB16, engine, {"x": x, "z": np.zeros(3, np.float16)})["y"]
+    assert found.view(np.uint16).tolist() == [0x7E00] * 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["int16", "uint16", "bfloat16"])
+def test_clip_is_there_in_types_that_onnxruntime_lacks(kind: str, engine: Kind) -> None:
+    dtype = t.by_name(kind).numpy
+    text = CLIP.replace("float[3]", f"{kind}[3]").replace("float l, float h", f"{kind} l, {kind} h")
+    feeds = {"x": np.array([1, 7, 200], dtype), "l": np.array(3, dtype), "h": np.array(90, dtype)}
+    found = run(text, engine, feeds)["y"]
+    assert found.dtype == dtype
+    assert found.astype(np.int64).tolist() == [3, 7, 90]
 
 
 def test_range_counts_in_the_type_of_its_operands() -> None:

@@ -178,13 +178,23 @@ def test_the_watched_engine_stops_where_the_policy_says() -> None:
     assert not ignoring.findings
 
 
-def test_the_command_writes_a_folder_whose_trace_is_the_machines(tmp_path: Path) -> None:
+def test_a_model_is_legalized_checked_traced_replayed_and_exported_with_the_same_trace(
+    tmp_path: Path,
+) -> None:
     compiler()
-    model, feed = str(DIGITS / "digits.onnx"), str(DIGITS / "digit.npz")
-    given = [model, "--dim", "N=1", "--input", feed, "-o"]
+    feed, values = str(DIGITS / "digit.npz"), str(tmp_path / "values")
+    model, run = str(tmp_path / "digits.onnx"), tmp_path / "run.jsonl"
+    fixed = [str(DIGITS / "digits.onnx"), "--dim", "N=1", "--verify", "model"]
+    assert main(["legalize", *fixed, "-o", model]) == 0
+    assert main(["check", model]) == 0
+    given = [model, "--input", feed, "-o"]
+    assert main(["trace", *given, str(run), "--values", values]) == 0
+    assert main(["replay", str(run), "--model", model, "--values", values]) == 0
+    assert main(["monitor", model, "--input", feed, "--engine", "native"]) == 0
     assert main(["compile", *given, str(tmp_path / "c"), "--trace"]) == 0
     for target in ("test", "trace"):
         subprocess.run(["make", "-s", target], cwd=tmp_path / "c", check=True, capture_output=True)
-    assert main(["trace", *given, str(tmp_path / "run.jsonl")]) == 0
-    again = (tmp_path / "c" / "run.jsonl").read_bytes()
-    assert again == (tmp_path / "run.jsonl").read_bytes()
+    again = tmp_path / "c" / "run.jsonl"
+    assert again.read_bytes() == run.read_bytes()
+    assert main(["diff", str(run), str(again)]) == 0
+    assert '"profile":"sonnx' in run.read_text()
