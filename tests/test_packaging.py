@@ -59,6 +59,8 @@ def test_c_parts_and_types_are_shipped() -> None:
     for name in (
         "py.typed",
         "kernel/prelude.h",
+        "kernel/choice.h",
+        "kernel/product.h",
         "kernel/contract.h",
         "kernel/contract_i16.h",
         "kernel/contract_u8.h",

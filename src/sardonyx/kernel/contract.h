@@ -5,20 +5,12 @@
    Each sum is one lane of one accumulator, starts at +0 and takes one fused multiply-add a term: no sum
    goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
    between two passes over k: a float that is stored and loaded is the same float. */
-#if defined(__GNUC__) || defined(__clang__)
-#define SX_TILE static __inline__ __attribute__((always_inline, unused))
-#define SX_OWN static __attribute__((noinline, unused))
-#else
-#define SX_TILE static inline
-#define SX_OWN static
-#endif
-/* sx_piece: a vector as wide as the registers. SX_ROWS x SX_BLOCKS is the full tile; SX_FOURS: terms are
+/* sx_piece: a vector as wide as the registers. SX_ROWS: of the full tile; SX_FOURS: terms are
    taken four at a time where they are neighbours. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
 #define SX_ROWS 14
-#define SX_BLOCKS 2
 typedef __m512 sx_piece;
 #define sx_zero() _mm512_setzero_ps()
 #define sx_spread(s) _mm512_set1_ps(s)
@@ -29,7 +21,6 @@ typedef __m512 sx_piece;
 #include <immintrin.h>
 #define SX_PIECES 2
 #define SX_ROWS 6
-#define SX_BLOCKS 1
 typedef __m256 sx_piece;
 #define sx_zero() _mm256_setzero_ps()
 #define sx_spread(s) _mm256_set1_ps(s)
@@ -44,7 +35,6 @@ typedef __m256 sx_piece;
 #include <arm_neon.h>
 #define SX_PIECES 4
 #define SX_ROWS 6
-#define SX_BLOCKS 1
 typedef float32x4_t sx_piece;
 #define sx_zero() vdupq_n_f32(0.0f)
 #define sx_spread(s) vdupq_n_f32(s)
@@ -56,7 +46,6 @@ typedef float32x4_t sx_piece;
 #define SX_FOURS 0 /* long code already */
 #define SX_PIECES 1
 #define SX_ROWS 4
-#define SX_BLOCKS 1
 typedef struct { float f[16]; } sx_piece;
 #define SX_LANES(e) { sx_piece r; int l; for (l = 0; l < 16; l++) r.f[l] = (e); return r; }
 SX_TILE sx_piece sx_zero(void) SX_LANES(0.0f)
@@ -100,13 +89,6 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #ifndef sx_into
 #define sx_into(c, a, b) (c = sx_madd(a, b, c))
 #endif
-#if defined(__GNUC__) || defined(__clang__)
-#define SX_AHEAD(p) __builtin_prefetch(p)
-#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache */
-#else
-#define SX_AHEAD(p) ((void)0)
-#define SX_LATER(p) ((void)0)
-#endif
 #define SX_WIDE (16 / SX_PIECES)
 #if SX_PIECES == 1
 typedef struct { sx_piece a; } sx_v16;
@@ -125,22 +107,6 @@ SX_TILE void sx_store16(float *p, sx_v16 v) { SX_EACH(SX_STORE) }
 #define SX_CLEAR(f, i) r.f = sx_zero();
 SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
 
-/* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
-   x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
-#define SX_RUN
-typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
-/* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
-typedef void sx_finish(const void *self, const float *acc, int64_t row, int64_t count, int64_t block);
-typedef struct {
-  const float *x, *w;
-  int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */
-  int64_t blocks, wb;             /* blocks of 16 lanes; the step of w between them */
-  const sx_run *runs;
-  int64_t count; /* of runs */
-  sx_finish *finish;
-  const void *self;
-} sx_product;
-
 #define SX_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) SX_OVER_MORE(M)
 #define SX_OVER_IN(M, b, f) M(0, b, f) M(1, b, f) M(2, b, f) M(3, b, f) M(4, b, f) M(5, b, f) SX_OVER_IN_MORE(M, b, f)
 #if SX_ROWS == 14
@@ -151,11 +117,6 @@ typedef struct {
 #define SX_OVER_MORE(M)
 #define SX_OVER_IN_MORE(M, b, f)
 #endif
-/* Runs of terms that are taken in one pass: where each begins in x, and once more the last. */
-typedef struct {
-  const int64_t *at;
-  int64_t count, n, s, rows;
-} sx_part;
 /* One term of a tile, the u-th from k on. With one block its weights stay in registers while x is
    broadcast; with more it is the other way round. */
 #define SX_PIN_W(f, i) SX_PIN(v.f);
@@ -200,8 +161,7 @@ typedef struct {
    is a variable with a name, and has a register whether or not the compiler unrolls loops. What the next
    run reads of x may be a plane away, which the hardware does not foresee; `soon` are weights that the
    next pass reads. */
-SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *at, const float *w, int64_t wb,
-                     const sx_part *part, uintptr_t soon, int fresh, float *acc) {
+SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, float)) {
   const int64_t step = part->s, terms = part->n, runs = part->count;
   int64_t j;
 #define SX_BEGIN(t)                                                                                  \
@@ -245,169 +205,22 @@ SX_TILE void sx_tile(const int n, const int nb, const float *x, const int64_t *a
   SX_OVER(SX_END)
 }
 
-/* The tiles that are used, each a function of its own, compiled once; full tiles are called directly. */
+/* The tiles that there are, each a function of its own, compiled once. */
 #if SX_ROWS == 14
 #define SX_TILES(M)                                                                                  \
   M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)    \
   M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
-#define SX_FULL sx_tile_14_2
 #elif SX_ROWS == 6
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
-#define SX_FULL sx_tile_6_1
 #else
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
-#define SX_FULL sx_tile_4_1
 #endif
-#define SX_PARAMETERS const float *x, const int64_t *at, const float *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, float *acc
-#define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc
-#define SX_INSTANCE(n, nb) SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS) { sx_tile(n, nb, SX_ARGUMENTS); }
+#define SX_INSTANCE(n, nb) \
+  SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) { sx_tile(n, nb, SX_ARGUMENTS); }
 SX_TILES(SX_INSTANCE)
-SX_OWN void sx_any_tile(int n, int nb, SX_PARAMETERS) {
+SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-/* Rows of the next tile where `left` remain: tiles are as even as may be, so that none is small. */
-static int sx_rows(int64_t left, int nb) {
-#if SX_ROWS == 14
-  if (nb == 1) return left >= 14 ? 14 : left >= 7 ? 7 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-#endif
-  (void)nb;
-  if (left >= SX_ROWS * SX_ROWS) return SX_ROWS;
-  const int64_t tiles = (left + SX_ROWS - 1) / SX_ROWS;
-  return (int)((left + tiles - 1) / tiles);
-}
-/* How many blocks the tiles of so many rows take. */
-static int sx_width(int64_t rows) {
-#if SX_ROWS == 14
-  return rows < 4 ? 4 : 2;
-#else
-  return rows < 2 ? 4 : rows < 4 ? 2 : 1;
-#endif
-}
-
-#ifndef SX_CHUNK
-#define SX_CHUNK 252 /* the most rows whose part of x stays in the second cache while all blocks of w pass */
-#endif
-#ifndef SX_NEAR
-#define SX_NEAR 262144 /* bytes of x that stay there */
-#endif
-#ifndef SX_PASS
-#define SX_PASS 512 /* terms of a block of w that stay near while the rows of a chunk pass */
-#endif
-typedef struct {
-  const sx_product *g;
-  const int64_t *at; /* of each row in x */
-  float *acc;
-  int64_t first, count; /* rows */
-} sx_chunk;
-
-/* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass. */
-static void sx_pass(const sx_chunk *c, int64_t b, int nb, const float *w, const sx_part *part, int fresh, int last) {
-  const sx_product *const g = c->g;
-  const int64_t quarter = part->rows * part->count / 4 * 64;
-  uintptr_t soon = (uintptr_t)(w + 16 * part->rows * part->count);
-  int64_t t, q;
-  for (t = 0, q = 0; t < c->count; q++) {
-    const int n = sx_rows(c->count - t, nb);
-    float *const acc = c->acc + 16 * nb * t;
-    if (n == SX_ROWS && nb == SX_BLOCKS) SX_FULL(g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
-    else sx_any_tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
-    if (q < 3) soon += (uintptr_t)quarter;
-    if (last) {
-      int i;
-      for (i = 0; i < nb; i++) g->finish(g->self, acc + 16 * n * i, c->first + t, n, b + i);
-    }
-    t += n;
-  }
-}
-/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. */
-static void sx_blocks(const sx_chunk *c, int64_t b, int nb) {
-  const sx_product *const g = c->g;
-  int64_t table[SX_PASS + 1], r, p;
-  const float *w = g->w + b * g->wb;
-  int fresh = 1;
-  for (r = 0; r < g->count; r++) {
-    const sx_run *const run = g->runs + r;
-    const int64_t runs = run->d0 * run->d1 * run->d2, most = run->rows < SX_PASS ? SX_PASS / (run->rows ? run->rows : 1) : 1;
-    int64_t i0 = 0, i1 = 0, i2 = 0;
-    for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
-      const int64_t count = runs - p < most ? runs - p : most;
-      const sx_part part = {table, count, run->n, run->s, run->rows};
-      int64_t j;
-      for (j = 0; j < count; j++) {
-        table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
-        if (++i2 == run->d2) {
-          i2 = 0;
-          if (++i1 == run->d1) i1 = 0, i0++;
-        }
-      }
-      table[count] = count ? table[count - 1] : 0;
-      p += count ? count : 1;
-      sx_pass(c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
-      w += 16 * run->rows * count;
-      fresh = 0;
-    }
-  }
-}
-/* Rows of a chunk: its part of x stays near. Inner loops of the runs read what their neighbours read. */
-static int64_t sx_chunk_of(const sx_product *g, int64_t rows) {
-  int64_t terms = 1, most, chunks, r;
-  for (r = 0; r < g->count; r++) terms += g->runs[r].n * g->runs[r].d0;
-  most = SX_NEAR / 4 / terms;
-  most = most < 48 ? 48 : most > SX_CHUNK ? SX_CHUNK : most;
-  chunks = (rows + most - 1) / most;
-  most = ((rows + chunks - 1) / chunks + SX_ROWS - 1) / SX_ROWS * SX_ROWS;
-  return most < SX_CHUNK ? most : SX_CHUNK;
-}
-/* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. */
-static void sx_contract_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
-  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, b, t;
-  float room[16 * SX_BLOCKS * SX_CHUNK + 16];
-  float *const acc = (float *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
-  const int64_t end = first + count, chunk = sx_chunk_of(g, count);
-  for (; first < end; first += chunk) {
-    const sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk};
-    const int most = sx_width(c.count);
-    for (t = 0; t < c.count; t++) {
-      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
-      if (++i2 == g->m2) {
-        i2 = 0;
-        if (++i1 == g->m1) i1 = 0, i0++;
-      }
-    }
-    for (b = b0; b < b1;) {
-      const int nb = b + most <= b1 ? most : 1;
-      sx_blocks(&c, b, nb);
-      b += nb;
-    }
-  }
-}
-SX_FN void sx_contract(const sx_product *g) {
-  const int64_t rows = g->m0 * g->m1 * g->m2;
-  if (rows > 0) sx_contract_rows(g, 0, rows, 0, g->blocks);
-}
-/* How many rows are shared out at once where there are so many blocks in all: fewer than SX_CHUNK where there
-   would be few units of much work. */
-SX_FN int64_t sx_shared_rows(int64_t rows, int64_t blocks, int64_t terms) {
-  int64_t n = (rows + SX_CHUNK - 1) / SX_CHUNK;
-  if (n < 1) return SX_ROWS;
-  while (n * blocks < 32 && rows / n >= 2 * SX_ROWS && rows / n * terms > 1 << 15) n++;
-  return ((rows + n - 1) / n + SX_ROWS - 1) / SX_ROWS * SX_ROWS;
-}
-/* The work of a unit: products, and weights that pass once. */
-SX_FN int64_t sx_unit_work(int64_t rows, int64_t chunk, int64_t terms) {
-  return 16 * terms * ((rows < chunk ? rows : chunk) + 4);
-}
-/* The sums of the units from .. to - 1: unit u is block u % blocks of the rows of chunk u / blocks. Chunks of
-   which all blocks are asked for are taken together. */
-SX_FN void sx_contract_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to) {
-  const int64_t rows = g->m0 * g->m1 * g->m2;
-  while (from < to) {
-    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, whole = b0 ? 0 : (to - from) / g->blocks;
-    const int64_t wide = whole ? g->blocks : to - from < g->blocks - b0 ? to - from : g->blocks - b0;
-    const int64_t high = whole ? whole * chunk : chunk, left = rows - first;
-    sx_contract_rows(g, first, left < high ? left : high, b0, b0 + wide);
-    from += whole ? whole * g->blocks : wide;
-  }
-}
+static const sx_target sx_floats = {4, 1, SX_ROWS, 512, 0 SX_TILES(SX_BIT)};
+SX_KIND(sx_contract, sx_floats, sx_any_tile)

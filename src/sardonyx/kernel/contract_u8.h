@@ -6,15 +6,6 @@
    A pair of products fits int16 (2 * 255 * 64 = 32640), so that vpmaddubsw does not saturate. Sums are of
    int32 and wrap, so that their order does not show. */
 #include <string.h>
-#ifndef SX_TILE
-#if defined(__GNUC__) || defined(__clang__)
-#define SX_TILE static __inline__ __attribute__((always_inline, unused))
-#define SX_OWN static __attribute__((noinline, unused))
-#else
-#define SX_TILE static inline
-#define SX_OWN static
-#endif
-#endif
 /* sx_bytes: sums as wide as the registers. sx_four: four terms of x for every lane. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
@@ -110,40 +101,21 @@ SX_TILE void sx_b_store16(int32_t *p, sx_b16 v) { SX_B_EACH(SX_B_STORE) }
 #define SX_B_CLEAR(f, i) r.f = sx_b_zero();
 SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 
-#ifndef SX_RUN
-#define SX_RUN
-/* As in contract.h; n and rows count terms, the step s between them is 1. */
-typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
-#endif
-typedef void sx_b_finish(const void *self, const int32_t *acc, int64_t row, int64_t count, int64_t block);
-typedef struct {
-  const uint8_t *x;
-  const int8_t *w;
-  int64_t m0, m1, m2, x0, x1, x2, blocks, wb;
-  const sx_run *runs;
-  int64_t count;
-  sx_b_finish *finish;
-  const void *self;
-} sx_b_product;
-
 #define SX_B_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
 /* One tile: n rows of one block, each sum a variable with a name. Weights stay in registers. */
-SX_TILE void sx_b_tile(const int n, const uint8_t *x, const int64_t *at, const int8_t *w, const sx_run *run,
-                       int64_t from, int64_t to, int fresh, int32_t *acc) {
-  const int64_t rest = run->n & 3, whole = run->n - rest, d1 = run->d1, d2 = run->d2;
-  const int64_t a0 = run->s0, a1 = run->s1, a2 = run->s2, step = 16 * ((run->rows + 3) & ~(int64_t)3);
-  int64_t i0, i1, i2;
+SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
+  const int64_t rest = part->n & 3, whole = part->n - rest, runs = part->count;
+  int64_t j;
 #define SX_B_BEGIN(t)                                                \
   sx_b16 s##t = sx_b_zero16();                                       \
-  const uint8_t *const x##t = x + run->x + at[n > t ? t : 0];        \
+  const uint8_t *const x##t = x + at[n > t ? t : 0];                 \
   if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
   SX_B_OVER(SX_B_BEGIN)
-  for (i0 = from; i0 < to; i0++)
-    for (i1 = 0; i1 < d1; i1++)
-      for (i2 = 0; i2 < d2; i2++, w += step) {
-        const int64_t first = i0 * a0 + i1 * a1 + i2 * a2, end = first + whole;
-        const int8_t *v = w;
-        int64_t k = first;
+  (void)wb, (void)soon;
+  for (j = 0; j < runs; j++, w += 16 * part->rows) {
+    int64_t k = part->at[j];
+    const int64_t end = k + whole;
+    const int8_t *v = w;
 #ifdef SX_B_LOADED
 #define SX_B_WEIGHTS(f, i) const sx_bytes w##f = sx_b_load((const void *)(v + 4 * SX_B_WIDE * i));
 #define SX_B_MADD(f, i) o.f = sx_b_step(o.f, q, w##f);
@@ -160,88 +132,26 @@ SX_TILE void sx_b_tile(const int n, const uint8_t *x, const int64_t *at, const i
   }
 #define SX_B_FOUR(t) SX_B_ONE(t, 4)
 #define SX_B_LAST(t) SX_B_ONE(t, rest)
-        for (; k != end; k += 4, v += 64) {
-          SX_B_EACH(SX_B_WEIGHTS)
-          SX_B_OVER(SX_B_FOUR)
-        }
-        if (rest) {
-          SX_B_EACH(SX_B_WEIGHTS)
-          SX_B_OVER(SX_B_LAST)
-        }
-      }
+    for (; k != end; k += 4, v += 64) {
+      SX_B_EACH(SX_B_WEIGHTS)
+      SX_B_OVER(SX_B_FOUR)
+    }
+    if (rest) {
+      SX_B_EACH(SX_B_WEIGHTS)
+      SX_B_OVER(SX_B_LAST)
+    }
+  }
 #define SX_B_END(t) if (n > t) sx_b_store16(acc + 16 * t, s##t);
   SX_B_OVER(SX_B_END)
 }
-#define SX_B_TILES(M) M(1) M(2) M(3) M(4) M(5) M(6)
-#define SX_B_ARGUMENTS const uint8_t *x, const int64_t *at, const int8_t *w, const sx_run *run, int64_t from, int64_t to, int fresh, int32_t *acc
-#define SX_B_INSTANCE(n) SX_OWN void sx_b_tile_##n(SX_B_ARGUMENTS) { sx_b_tile(n, x, at, w, run, from, to, fresh, acc); }
+#define SX_B_TILES(M) M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1)
+#define SX_B_INSTANCE(n, nb) \
+  SX_OWN void sx_b_tile_##n(SX_PARAMETERS(uint8_t, int8_t, int32_t)) { sx_b_tile(n, SX_ARGUMENTS); }
 SX_B_TILES(SX_B_INSTANCE)
-static void sx_b_any_tile(int n, SX_B_ARGUMENTS) {
-#define SX_B_CASE(N) case N: sx_b_tile_##N(x, at, w, run, from, to, fresh, acc); break;
+SX_TILE void sx_b_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
+#define SX_B_CASE(N, NB) case N: sx_b_tile_##N(SX_ARGUMENTS); break;
+  (void)nb;
   switch (n) { SX_B_TILES(SX_B_CASE) }
 }
-/* Rows of the next tile where `left` remain: no tile of few rows where two of three or more will do. */
-static int sx_b_rows(int64_t left) {
-  if (left >= 12 || left == 6) return 6;
-  return left > 6 ? (int)((left + 1) / 2) : (int)left;
-}
-
-#define SX_B_CHUNK 252 /* rows whose part of x stays in the second cache while all blocks of w pass */
-#define SX_B_PASS 1024 /* terms of a block of w that stay in the first cache while the rows of a chunk pass */
-/* As sx_shared_rows, sx_unit_work and sx_contract_part of contract.h. */
-SX_FN int64_t sx_b_shared_rows(int64_t rows, int64_t blocks, int64_t terms) {
-  int64_t n = (rows + SX_B_CHUNK - 1) / SX_B_CHUNK, chunk;
-  if (n < 1) return 6;
-  while (n * blocks < 32 && rows / n >= 12 && rows / n * terms > 1 << 16) n++;
-  chunk = ((rows + n - 1) / n + 5) / 6 * 6;
-  return chunk < SX_B_CHUNK ? chunk : SX_B_CHUNK;
-}
-SX_FN int64_t sx_b_unit_work(int64_t rows, int64_t chunk, int64_t terms) {
-  return 4 * terms * ((rows < chunk ? rows : chunk) + 4);
-}
-static void sx_contract_u8_part(const sx_b_product *g, int64_t chunk, int64_t from, int64_t to) {
-  int64_t at[SX_B_CHUNK], b, t, r;
-  int32_t acc[16 * SX_B_CHUNK];
-  const int64_t rows = g->m0 * g->m1 * g->m2;
-  while (from < to) {
-    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, left = rows - first;
-    const int64_t whole = b0 ? 0 : (to - from) / g->blocks, most = SX_B_CHUNK / chunk;
-    const int64_t taken = whole < 1 ? 1 : whole < most ? whole : most;
-    const int64_t b1 = whole || to - from > g->blocks - b0 ? g->blocks : b0 + to - from;
-    const int64_t count = left < taken * chunk ? left : taken * chunk;
-    int64_t i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
-    for (t = 0; t < count; t++) {
-      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
-      if (++i2 == g->m2) {
-        i2 = 0;
-        if (++i1 == g->m1) i1 = 0, i0++;
-      }
-    }
-    for (b = b0; b < b1; b++) {
-      const int8_t *w = g->w + b * g->wb;
-      for (r = 0; r < g->count; r++) {
-        const sx_run *const run = g->runs + r;
-        const int64_t step = ((run->rows + 3) & ~(int64_t)3) * run->d1 * run->d2;
-        const int64_t most = step < SX_B_PASS ? SX_B_PASS / (step ? step : 1) : 1;
-        int64_t from = 0;
-        do {
-          const int64_t to = from + most < run->d0 ? from + most : run->d0;
-          const int fresh = r == 0 && from == 0;
-          for (t = 0; t < count;) {
-            const int n = sx_b_rows(count - t);
-            sx_b_any_tile(n, g->x, at + t, w, run, from, to, fresh, acc + 16 * t);
-            t += n;
-          }
-          w += 16 * step * (to - from);
-          from = to;
-        } while (from < run->d0);
-      }
-      g->finish(g->self, acc, first, count, b);
-    }
-    from += (taken - 1) * g->blocks + b1 - b0;
-  }
-}
-SX_FN void sx_contract_u8(const sx_b_product *g) {
-  const int64_t rows = g->m0 * g->m1 * g->m2;
-  sx_contract_u8_part(g, SX_B_CHUNK, 0, (rows + SX_B_CHUNK - 1) / SX_B_CHUNK * g->blocks);
-}
+static const sx_target sx_b_target = {1, 4, 6, 1024, 0 SX_B_TILES(SX_BIT)};
+SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)

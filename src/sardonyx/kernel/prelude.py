@@ -12,12 +12,14 @@ from sardonyx.kernel.spelling import small_float
 
 NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
 
-# file: what it is for; windows.h leans on contract.h
+# file: the calls that it is for
 TILES = {
-    "contract.h": ("sx_contract", "sx_contract_part", "sx_window", "sx_window_part"),
-    "contract_i16.h": ("sx_contract_i16", "sx_contract_i16_part"),
-    "contract_u8.h": ("sx_contract_u8", "sx_contract_u8_part"),
-    "windows.h": ("sx_window", "sx_window_part"),
+    "choice.h": r"\bsx_(?:contract|window)\w*\(",
+    "product.h": r"\bsx_(?:contract|window)\w*\(",
+    "contract.h": r"\bsx_(?:contract|window)(?:_part)?\(",
+    "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
+    "contract_u8.h": r"\bsx_contract_u8(?:_part)?\(",
+    "windows.h": r"\bsx_window(?:_part)?\(",
 }
 
 _NAME = re.compile(r"\bsx_\w+")
@@ -52,7 +54,7 @@ def _definitions() -> dict[str, int]:
 
 def prelude(program: str) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to."""
-    used = [n for n, calls in TILES.items() if any(f"{call}(" in program for call in calls)]
+    used = [n for n, calls in TILES.items() if re.search(calls, program)]
     tiles = "\n".join(map(_text, used))
     where, pieces = _definitions(), _pieces()
     wanted, texts = {0}, [program, tiles]

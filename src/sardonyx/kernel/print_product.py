@@ -42,11 +42,7 @@ MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
-CALLS = {  # terms at once: the function that is called, and how what belongs to it begins
-    1: ("sx_contract", "sx_"),
-    2: ("sx_contract_i16", "sx_i_"),
-    4: ("sx_contract_u8", "sx_b_"),
-}
+CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,8 +139,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    call, _ = CALLS[c.at_once]
-    body = [*_product(p, names, helpers), f"{call}(&product);"]
+    body = [*_product(p, names, helpers), f"{CALLS[c.at_once]}(&product);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
 
@@ -166,13 +161,13 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         str(len(_segments(p))),
         f"@_finish{number}",
         "&self",
+        "{0, 0, 0, 0}",
     ]
-    kind = f"{CALLS[c.at_once][1]}product"
     segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
     return [
         given,
         f"const sx_run runs[] = {{{segments}}};",
-        f"const {kind} product = {{{', '.join(fields)}}};",
+        f"const sx_product product = {{{', '.join(fields)}}};",
     ]
 
 
@@ -184,7 +179,7 @@ def _units(p: Product) -> Dim:
 def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """p, shared out by chunks of rows and blocks of lanes."""
     c = p.c
-    call, word = CALLS[c.at_once]
+    call = CALLS[c.at_once]
     rows, terms = names.size(c.rows), names.size(c.terms)
     blocks = names.size(product((*(w.extent for w in c.n), _blocks(c))))
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
@@ -192,11 +187,11 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
     def body(begin: str, end: str) -> list[str]:
         return [*_product(p, names, helpers), f"{call}_part(&product, chunk, {begin}, {end});"]
 
-    each = f"{word}unit_work({rows}, chunk, {terms})"
+    each = f"{call}_work({rows}, chunk, {terms})"
     few = isinstance(c.rows, int) and c.rows < FEW
     counts = (units, each, str(FEW if few else 1))
     made = shared_batch(c.compute, c.batch, body, counts, names, scope, helpers, ["chunk"])
-    chunk = f"{word}shared_rows({rows}, {names.size(_units(p))}, {terms})"
+    chunk = f"{call}_chunk({rows}, {names.size(_units(p))}, {terms})"
     return ["{", f"const int64_t chunk = {chunk};", *made, "}"]
 
 
@@ -407,7 +402,7 @@ def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) 
         f"    {', '.join(f'int64_t {n}' for n in place)}) {{",
         *body,
         "}",
-        f"static void @_finish{number}(const void *given, const {sums} *restrict acc, int64_t row,",
+        f"static void @_finish{number}(const void *given, const void *acc, int64_t row,",
         "    int64_t count, int64_t block) {",
         f"const @_self{number} *const self = given;",
         *(f"(void){n};" for n in ("row", "count", "block") if n not in place),

@@ -1,0 +1,157 @@
+/* Sums of products by register tiles, of whatever factors: contract*.h have the tiles.
+
+     sum[row][block][lane] = over k, ascending, of x[at(row) + step(k)] * w[block][k][lane]
+
+   Rows go in chunks whose part of x stays near, each through all blocks of w, some terms of a block at a time.
+   Sums may wait in memory between two passes over k: what is stored and loaded is the same. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_AHEAD(p) __builtin_prefetch(p)
+#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache */
+#else
+#define SX_AHEAD(p) ((void)0)
+#define SX_LATER(p) ((void)0)
+#endif
+/* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
+   x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
+typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
+/* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
+typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
+typedef struct {
+  const void *x, *w;
+  int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */
+  int64_t blocks, wb;             /* blocks of 16 lanes; the step of w between them */
+  const sx_run *runs;
+  int64_t count; /* of runs */
+  sx_finish *finish;
+  const void *self;
+  sx_choice choice;
+} sx_product;
+/* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
+   has for each, filled up to the terms that are taken at a time. */
+typedef struct {
+  const int64_t *at;
+  int64_t count, n, s, rows;
+} sx_part;
+/* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
+   pass reads; fresh: sums start at 0, else at acc[nb][n][16]. */
+#define SX_PARAMETERS(X, W, ACC) \
+  const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc
+#define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc
+typedef void sx_any(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void));
+typedef struct {
+  const sx_product *g;
+  const int64_t *at;
+  char *acc;
+  int64_t first, count; /* rows */
+  sx_choice choice;
+} sx_chunk;
+
+/* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
+   weights of the next pass. */
+SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
+                     const sx_part *part, int fresh, int last) {
+  const sx_product *const g = c->g;
+  const int64_t terms = part->rows * part->count, quarter = terms / 4 * 16 * k->size;
+  uintptr_t soon = (uintptr_t)(w + 16 * terms * k->size);
+  int64_t t, q, i;
+  for (t = 0, q = 0; t < c->count; q++) {
+    const int64_t n = sx_even(k, c->choice.tile, c->count - t, nb);
+    char *const acc = c->acc + 64 * nb * t;
+    tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
+    if (q < 3) soon += (uintptr_t)quarter;
+    for (i = 0; last && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
+    t += n;
+  }
+}
+/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. */
+SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb) {
+  const sx_product *const g = c->g;
+  int64_t table[SX_PASS + 1], r, p;
+  const char *w = (const char *)g->w + b * g->wb * k->size;
+  int fresh = 1;
+  for (r = 0; r < g->count; r++) {
+    const sx_run *const run = g->runs + r;
+    const int64_t rows = (run->rows + k->some - 1) & -k->some, runs = run->d0 * run->d1 * run->d2;
+    const int64_t most = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1;
+    int64_t i0 = 0, i1 = 0, i2 = 0;
+    for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
+      const int64_t count = runs - p < most ? runs - p : most;
+      const sx_part part = {table, count, run->n, run->s, rows};
+      int64_t j;
+      for (j = 0; j < count; j++) {
+        table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
+        if (++i2 == run->d2) {
+          i2 = 0;
+          if (++i1 == run->d1) i1 = 0, i0++;
+        }
+      }
+      table[count] = count ? table[count - 1] : 0;
+      p += count ? count : 1;
+      sx_pass(k, tile, c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
+      w += 16 * rows * count * k->size;
+      fresh = 0;
+    }
+  }
+}
+/* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. Inner loops of the runs read what their
+   neighbours read. */
+SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_product *g, int64_t first, int64_t count, int64_t b0,
+                     int64_t b1) {
+  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, b, t;
+  char room[64 * 2 * SX_CHUNK + 64];
+  char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
+  const int64_t end = first + count;
+  sx_shape shape = {count, 0};
+  int64_t chunk;
+  for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
+  chunk = sx_choose(k, shape, g->choice).chunk;
+  for (; first < end; first += chunk) {
+    sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
+    shape.rows = c.count;
+    c.choice = sx_choose(k, shape, g->choice);
+    for (t = 0; t < c.count; t++) {
+      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
+      if (++i2 == g->m2) {
+        i2 = 0;
+        if (++i1 == g->m1) i1 = 0, i0++;
+      }
+    }
+    for (b = b0; b < b1;) {
+      const int64_t nb = b + c.choice.wide <= b1 ? c.choice.wide : 1;
+      sx_blocks(k, tile, &c, b, nb);
+      b += nb;
+    }
+  }
+}
+/* The sums of the units from .. to - 1: unit u is block u % blocks of the rows of chunk u / blocks. Chunks of
+   which all blocks are asked for are taken together. */
+typedef void sx_some(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1);
+SX_TILE void sx_units(sx_some *some, const sx_product *g, int64_t chunk, int64_t from, int64_t to) {
+  const int64_t rows = g->m0 * g->m1 * g->m2;
+  while (from < to) {
+    const int64_t first = from / g->blocks * chunk, b0 = from % g->blocks, whole = b0 ? 0 : (to - from) / g->blocks;
+    const int64_t wide = whole ? g->blocks : to - from < g->blocks - b0 ? to - from : g->blocks - b0;
+    const int64_t high = whole ? whole * chunk : chunk, left = rows - first;
+    some(g, first, left < high ? left : high, b0, b0 + wide);
+    from += whole ? whole * g->blocks : wide;
+  }
+}
+/* The functions of a kind: a whole product; units of it; the rows of a unit; the work of one: products, and
+   weights that pass once. */
+#define SX_KIND(name, target, tile)                                                                         \
+  SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
+    sx_rows(&target, tile, g, first, count, b0, b1);                                                        \
+  }                                                                                                         \
+  SX_FN void name(const sx_product *g) {                                                                    \
+    const int64_t rows = g->m0 * g->m1 * g->m2;                                                             \
+    if (rows > 0) name##_rows(g, 0, rows, 0, g->blocks);                                                    \
+  }                                                                                                         \
+  SX_FN void name##_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to) {                    \
+    sx_units(name##_rows, g, chunk, from, to);                                                              \
+  }                                                                                                         \
+  SX_FN int64_t name##_chunk(int64_t rows, int64_t blocks, int64_t terms) {                                 \
+    return sx_shared(&target, rows, blocks, terms);                                                         \
+  }                                                                                                         \
+  SX_FN int64_t name##_work(int64_t rows, int64_t chunk, int64_t terms) {                                   \
+    return 16 / target.some * terms * ((rows < chunk ? rows : chunk) + 4);                                  \
+  }
