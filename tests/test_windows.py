@@ -77,5 +77,5 @@ def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
 
 def test_the_header_of_windows_leans_on_that_of_products() -> None:
     text = prelude("sx_window(&windows);")
-    assert text.index("sx_contract(") < text.index("sx_windows;")
+    assert text.index("SX_KIND(sx_contract,") < text.index("sx_windows;")
     assert "sx_windows" not in prelude("sx_contract(&product);")
