@@ -14,7 +14,7 @@ NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
 READ = "model resolve loading onnx google"
-ABOVE = f"{IR} graph feeds infer plan engines images machine {READ} {NUMERIC}"
+ABOVE = f"{IR} graph feeds infer plan tune engines images machine {READ} {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
 TABLE = {
@@ -44,10 +44,12 @@ TABLE = {
     "proved": "errors types plan build numpy",
     "threads": "errors build",
     "calls": "errors types memory compiler build threads numpy",
-    "native": f"{IR} graph infer plan passes feeds memory emit build calls threads numpy",
+    "clocked": f"{IR} plan passes memory emit build calls threads numpy",
+    "tune": f"{IR} passes build clocked compiler threads numpy",
+    "native": f"{IR} graph infer plan passes feeds memory emit build calls threads tune numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build numpy",
     "whole": f"{SIZES} graph infer passes numpy",
-    "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native",
+    "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native tune",
     "accuracy": f"{IR} graph infer machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"
@@ -58,8 +60,7 @@ TABLE = {
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
-    "measure": f"{ABOVE} ort stages passes memory emit build calls threads native onnxruntime"
-    " openvino",
+    "measure": f"{ABOVE} ort stages passes build clocked threads onnxruntime openvino",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
     "passes emit build compiler feeds stages native ops",

@@ -89,7 +89,7 @@ def library(
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(path.with_suffix(".lock")):
+        with locked(path.with_suffix(".lock")):
             if not touched(path):
                 _build(sources, compiler, arguments, path, progress)
                 evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
@@ -166,7 +166,7 @@ def touched(path: Path) -> bool:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Holds a lock that other processes see, and that ends with this process at the latest."""
     with path.open("a") as file:
         if fcntl is not None:

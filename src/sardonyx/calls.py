@@ -14,7 +14,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -52,6 +52,19 @@ class Context(ctypes.Structure):
         ("pool", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
     ]
+
+
+def pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
+    """The addresses of arrays, 0 for None; at least one entry."""
+    addresses = [0 if a is None else a.ctypes.data for a in arrays]
+    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+
+
+def entry(library: ctypes.CDLL) -> Callable[[int], int]:
+    """The function that runs a program, given the address of a context."""
+    run: Callable[[int], int] = library.sardonyx_run
+    library.sardonyx_run.argtypes, library.sardonyx_run.restype = [ctypes.c_void_p], ctypes.c_int
+    return run
 
 
 @dataclass(frozen=True, slots=True, eq=False)

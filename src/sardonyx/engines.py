@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from threading import Lock
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
 
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError, SardonyxError, Undetermined, UnsupportedModel
@@ -27,6 +27,9 @@ from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.stages import Runner, is_staged
 from sardonyx.types import Value
 from sardonyx.whole import Program, Programs, is_program
+
+if TYPE_CHECKING:  # it is imported with the native engine
+    from sardonyx.tune import Tuning
 
 Kind: TypeAlias = Literal["machine", "native", "auto"]
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -100,10 +103,14 @@ class StagedEngine:
 
 
 def make_engine(
-    graph: Graph, kind: Kind = "auto", progress: Progress | None = None, threads: int = 0
+    graph: Graph,
+    kind: Kind = "auto",
+    progress: Progress | None = None,
+    threads: int = 0,
+    tuning: Tuning | None = None,
 ) -> Engine:
-    """The engine of that kind for a graph; `progress` hears of long work. threads: of the native
-    engine; 0: all that the process may use.
+    """The engine of that kind for a graph; `progress` hears of long work. Of the native engine:
+    threads, 0 for all that the process may use; tuning, schedules by measurement.
 
     Raises BuildError where "native" is asked for and there is no C compiler, UnsupportedModel
     where an operator has no definition.
@@ -113,9 +120,8 @@ def make_engine(
         return MachineEngine(graph)
     from sardonyx.native import NativeEngine
 
-    if is_staged(graph) and not is_program(graph):
-        return StagedEngine(graph, partial(NativeEngine, progress=progress, threads=threads))
-    return NativeEngine(graph, progress=progress, threads=threads)
+    make = partial(NativeEngine, progress=progress, threads=threads, tuning=tuning)
+    return StagedEngine(graph, make) if is_staged(graph) and not is_program(graph) else make(graph)
 
 
 def supported(graph: Graph) -> None:

@@ -43,7 +43,7 @@ from sardonyx.infer import unified
 from sardonyx.kernel.prelude import NUMERICS_REVISION
 from sardonyx.loading import Opened
 from sardonyx.memory import MEMORY_LIMIT
-from sardonyx.native import NativeEngine, entry, offsets_of
+from sardonyx.native import NativeEngine, offsets_of
 from sardonyx.ops.registry import users
 from sardonyx.passes.timeline import Outline, outline_of
 from sardonyx.passes.workers import most
@@ -87,7 +87,7 @@ class ImageEngine:
     def __init__(self, image: Image, full: Full, threads: int = 0) -> None:
         folder = build.cache_folder()
         self.graph, self._image = image.opened.graph, image
-        self._run = entry(build.load(folder / image.library))
+        self._run = calls.entry(build.load(folder / image.library))
         weights = np.zeros(64, np.uint8)
         if image.weights:
             weights = np.memmap(folder / image.weights, np.uint8, "r")

@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from sardonyx import build
-from sardonyx.calls import Call, Context, Prepared, prepared
+from sardonyx.calls import Call, Context, Prepared, entry, pointers, prepared
 from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
+from sardonyx.emit.launches import Printer
 from sardonyx.emit.source import Slot
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
 from sardonyx.feeds import checked
@@ -38,6 +39,7 @@ from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
 from sardonyx.threads import pool_of
+from sardonyx.tune import Tuning, chosen, lookup
 from sardonyx.types import Array, DType, TensorType, in_memory
 
 SPECIALISED = 16  # compilations kept for concrete feeds
@@ -71,8 +73,8 @@ class NativeEngine:
 
     fused=False is numerics="unfused"; schedule=False prints plain loops without any pass (the
     oracle of the schedules). progress hears of each file compiled: (done, of how many, what).
-    threads: how many work at one run, the caller included; 0: all that the process may use. No
-    result depends on it.
+    threads: how many work at one run, the caller included; 0: all that the process may use.
+    tuning: schedules that are measured or given (tune.py). No result depends on either.
     """
 
     name = "native"
@@ -86,10 +88,11 @@ class NativeEngine:
         progress: build.Progress | None = None,
         limit: int = MEMORY_LIMIT,
         threads: int = 0,
+        tuning: Tuning | None = None,
     ) -> None:
         self.graph = graph
         self._fused, self._schedule = fused, schedule
-        self._progress, self._limit = progress, limit
+        self._progress, self._limit, self._tuning = progress, limit, tuning
         self._pool = pool_of(threads)
         self._symbolic: dict[bool, _Compiled | None] = {}
         self._special: OrderedDict[tuple[object, ...], _Compiled] = OrderedDict()
@@ -184,7 +187,10 @@ class NativeEngine:
         else:
             program = fold_constants(program, self._fused)
         made = None if graph.symbols else plan(timeline_of(program))
-        printer = partial(print_scheduled, threads=True) if self._schedule else print_c
+        printer: Printer = print_c
+        if self._schedule:
+            choices = lookup(chosen(program, self._tuning, self._progress))
+            printer = partial(print_scheduled, threads=True, choices=choices)
         needed = worker_bytes(program)
         units = os.cpu_count() or 1 if len(program.launches) > 8 else 1
         source = emit(
@@ -311,19 +317,6 @@ def _table(source: Source, dims: Mapping[str, int]) -> Array:
 
 def _sized(tensor: TensorType, dims: Mapping[str, int]) -> tuple[DType, tuple[int, ...]]:
     return tensor.dtype, tuple(evaluate(d, dims) for d in tensor.shape or ())
-
-
-def pointers(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
-    """The addresses of arrays, 0 for None; at least one entry."""
-    addresses = [0 if a is None else a.ctypes.data for a in arrays]
-    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-
-
-def entry(library: ctypes.CDLL) -> Callable[[int], int]:
-    """The function that runs a program, given the address of a context."""
-    run: Callable[[int], int] = library.sardonyx_run
-    library.sardonyx_run.argtypes, library.sardonyx_run.restype = [ctypes.c_void_p], ctypes.c_int
-    return run
 
 
 def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:

@@ -19,11 +19,12 @@ from sardonyx.cli.common import (
     reading,
     table,
     thread_arguments,
+    tuning,
+    tuning_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
-from sardonyx.graph import Graph
 from sardonyx.loading import open_model
 from sardonyx.measure.alone import loads
 from sardonyx.measure.events import events, named
@@ -43,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     model_arguments(parser)
     feed_arguments(parser)
     thread_arguments(parser, 1)
+    tuning_arguments(parser)
     parser.add_argument("--runs", type=int, default=30, help="of each runtime (default 30)")
     parser.add_argument(
         "--compare",
@@ -78,11 +80,13 @@ def execute(args: argparse.Namespace) -> int:
         raise FeedError(f"--runs {args.runs}: expected at least 1")
     if args.threads < 1:
         raise FeedError(f"--threads {args.threads}: expected at least 1")
-    subject = Subject(args.model, dims_of(args.dim), args.qdq, args.numerics, args.threads)
+    dims = dims_of(args.dim)
+    entries = {"sardonyx.tune": str(int(args.tune)), "sardonyx.schedule": str(args.schedule or "")}
+    subject = Subject(args.model, dims, args.qdq, args.numerics, args.threads, entries)
     graph = open_model(args.model, dims=subject.dims, **reading(args), seed=args.seed).graph
     feeds = completed(graph, read(graph, args.input), args.seed)
     found, lacking = _measure(args, subject, feeds)
-    engine = make_engine(graph, threads=args.threads)
+    engine = make_engine(graph, threads=args.threads, tuning=tuning(args))
     engine.run(feeds)
     size, bound = engine.memory()
     _show(found, lacking, args.threads)
@@ -100,7 +104,7 @@ def execute(args: argparse.Namespace) -> int:
         result["runtimes"] = {name: _figures(one) for name, one in found.items()}
         args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.profile is not None:
-        _profile(graph, feeds, args.profile, args.threads)
+        _profile(timings(graph, feeds, PROFILED, args.threads, tuning(args)), args.profile)
     return 0
 
 
@@ -166,9 +170,8 @@ def _figures(one: _Measured) -> Result:
     }
 
 
-def _profile(graph: Graph, feeds: Mapping[str, Value], path: Path, threads: int) -> None:
+def _profile(runs: Sequence[Sequence[Timing]], path: Path) -> None:
     """Writes the timings, and prints those that take longest."""
-    runs = timings(graph, feeds, PROFILED, threads)
     path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
     if len({len(run) for run in runs}) != 1 or not runs[0]:
         print(f"profile {path}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sardonyx.errors import FeedError
@@ -12,10 +13,9 @@ from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sardonyx.resolve import Numerics, Reading
     from sardonyx.trace import Trace
+    from sardonyx.tune import Tuning
 
 
 class ReadAs(TypedDict):
@@ -79,6 +79,28 @@ def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
         metavar="N",
         help=f"threads of a run; no result depends on it (default {shown})",
     )
+
+
+def tuning_arguments(parser: argparse.ArgumentParser) -> None:
+    """--tune and --schedule."""
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="choose schedules by measurement, on this computer; they are kept in the cache",
+    )
+    parser.add_argument(
+        "--schedule",
+        type=Path,
+        metavar="FILE",
+        help="schedules to use; with --tune, what it lacks is measured and written to it",
+    )
+
+
+def tuning(args: argparse.Namespace) -> Tuning:
+    """What --tune and --schedule say."""
+    from sardonyx.tune import Tuning
+
+    return Tuning(args.tune, args.schedule)
 
 
 def dims_of(options: Sequence[str]) -> dict[str, int]:

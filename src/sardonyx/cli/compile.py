@@ -18,6 +18,8 @@ from sardonyx.cli.common import (
     progress,
     reading,
     size_text,
+    tuning,
+    tuning_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
@@ -36,6 +38,7 @@ from sardonyx.trace import Subject
 from sardonyx.trace.digest import elements
 from sardonyx.trace.observe import make_rules, observed
 from sardonyx.trace.write import started
+from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, in_memory
 
 
@@ -43,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     model_arguments(parser)
     feed_arguments(parser)
+    tuning_arguments(parser)
     parser.add_argument(
         "--max-dim",
         action="append",
@@ -83,7 +87,8 @@ def execute(args: argparse.Namespace) -> int:
     progress(2, 4, "running the machine, for the test")
     results = Machine(replace(graph, values={}, extents=())).run(feeds)
     progress(3, 4, "writing")
-    printer = partial(print_scheduled, threads=args.threads)
+    choices = lookup(chosen(program, tuning(args), progress))
+    printer = partial(print_scheduled, threads=args.threads, choices=choices)
     worker = most(worker_bytes(program)) if args.threads else None
     source = emit(program, made, printer=printer, extents=extents, worker=worker)
     given = [feeds.get(n, graph.initializers.get(n)) for n in program.inputs]

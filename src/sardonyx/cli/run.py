@@ -19,6 +19,8 @@ from sardonyx.cli.common import (
     reading,
     statistics,
     thread_arguments,
+    tuning,
+    tuning_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -35,6 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     model_arguments(parser)
     feed_arguments(parser)
     thread_arguments(parser, 0)
+    tuning_arguments(parser)
     parser.add_argument("--engine", choices=["auto", "native", "machine"], default="auto")
     parser.add_argument("--output", type=Path, help="write the outputs to a .npz file")
     parser.add_argument("--labels", type=Path, help="the names of the classes, one a line")
@@ -49,7 +52,7 @@ def execute(args: argparse.Namespace) -> int:
     begin = time.perf_counter()
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     given = read(opened.graph, args.input)
-    engine = make_engine(opened.graph, args.engine, progress, args.threads)
+    engine = make_engine(opened.graph, args.engine, progress, args.threads, tuning(args))
     feeds = completed(opened.graph, given, args.seed)
     ready = time.perf_counter()
     found = engine.run(feeds)

@@ -161,7 +161,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         str(len(_segments(p))),
         f"@_finish{number}",
         "&self",
-        "{0, 0, 0, 0}",
+        f"{{{', '.join(map(names.size, _choice(p, names)))}}}",
     ]
     segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
     return [
@@ -169,6 +169,24 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         f"const sx_run runs[] = {{{segments}}};",
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
+
+
+def _choice(p: Product, names: Writer) -> tuple[Dim, Dim, Dim, Dim]:
+    """The fields of p's sx_choice; 0 leaves one to the model."""
+    shape = shape_of(p)
+    return (0, 0, 0, 0) if shape is None or names.choices is None else names.choices(shape)
+
+
+def shape_of(p: Product) -> str | None:
+    """What a schedule may be chosen by; None where a size is not known."""
+    rows = [(w.extent, w.a) for w in p.rows]
+    blocks = product((*(w.extent for w in p.c.n), _blocks(p.c)))
+    parts = (("rows", rows), ("blocks", [(blocks,)]), ("runs", _segments(p)))
+    numbers = [d for _, part in parts for group in part for d in group]
+    if not all(isinstance(d, int) for d in numbers):
+        return None
+    texts = (f"{word} {' '.join(':'.join(map(str, x)) for x in part)}" for word, part in parts)
+    return f"{CALLS[p.c.at_once]} {', '.join(texts)}"
 
 
 def _units(p: Product) -> Dim:

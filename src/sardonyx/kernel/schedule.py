@@ -42,16 +42,20 @@ from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.print_windows import packed_window, print_windows
 from sardonyx.kernel.share import Share, share_of, share_of_loop, share_of_pairs
 from sardonyx.kernel.write import Writer
+from sardonyx.kernel.writer import Choices
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 
 
 def print_scheduled(
-    kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None, threads: bool = False
+    kernel: Kernel,
+    same: Mapping[Buffer, Buffer] | None = None,
+    threads: bool = False,
+    choices: Choices | None = None,
 ) -> Function:
     """The kernel as one C99 function and its helpers; `same` as in print_c. threads: what is worth
-    it is shared out among threads (kernel/share.py)."""
-    names, helpers = Writer(wide=True, threads=threads), list[list[str]]()
+    it is shared out among threads (kernel/share.py). choices: how sums of products are taken."""
+    names, helpers = Writer(wide=True, threads=threads, choices=choices), list[list[str]]()
     touched = buffers(kernel)
     tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})

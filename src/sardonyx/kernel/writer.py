@@ -4,13 +4,16 @@ called in the function being printed, how elements are read and written, and new
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.expr import Axis, Buffer, Expr
 from sardonyx.kernel.write_folds import bare
 
+# A sum of products by its shape (print_product.shape_of) -> the fields of its sx_choice.
+Choices: TypeAlias = Callable[[str], tuple[Dim, Dim, Dim, Dim]]
 LITERAL_EXTENT = 16  # greater sizes are parameters, so that kernels of one shape class are one text
 
 
@@ -26,7 +29,7 @@ class Writer:
     wide: whether folds without an order are taken sixteen terms at a time.
     spans: axis -> from where to where its loop goes, if not over all of it. fixed: the axes whose
     index is known where their loops would be. threads: whether work is shared out among threads;
-    shares: whether it was.
+    shares: whether it was. choices: of schedules, where they are not the model's (choice.h).
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -43,6 +46,7 @@ class Writer:
     fixed: dict[Expr, str] = field(default_factory=dict)
     threads: bool = False
     shares: bool = False
+    choices: Choices | None = None
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""

@@ -23,13 +23,14 @@ Run: TypeAlias = "Callable[[Mapping[str, Value]], list[Value]]"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured: a model's file, sizes for its symbolic dims, how Sardonyx reads QDQ, which
-    numerics it has, how many threads a run may use."""
+    numerics it has, how many threads a run may use, further config entries of its session."""
 
     path: str
     dims: Mapping[str, int] = field(default_factory=dict)
     qdq: str = "integer"
     numerics: str = "default"
     threads: int = 1
+    entries: Mapping[str, str] = field(default_factory=dict)
 
 
 def sardonyx(subject: Subject) -> Run:
@@ -40,6 +41,8 @@ def sardonyx(subject: Subject) -> Run:
     options.intra_op_num_threads = subject.threads
     options.add_session_config_entry("sardonyx.qdq", subject.qdq)
     options.add_session_config_entry("sardonyx.numerics", subject.numerics)
+    for key, value in subject.entries.items():
+        options.add_session_config_entry(key, value)
     for name, size in subject.dims.items():
         options.add_free_dimension_override_by_name(name, size)
     session = InferenceSession(subject.path, options)

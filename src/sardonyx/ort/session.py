@@ -28,10 +28,12 @@ from sardonyx.ort.options import RunOptions, SessionOptions
 from sardonyx.ort.profile import Profile
 from sardonyx.ort.values import OrtValue
 from sardonyx.resolve import Numerics, Reading, numerics_named
+from sardonyx.tune import Tuning
 from sardonyx.types import Array
 
 ENGINE_ENTRY, QDQ_ENTRY = "sardonyx.engine", "sardonyx.qdq"
 NUMERICS_ENTRY = "sardonyx.numerics"
+TUNE_ENTRY, SCHEDULE_ENTRY = "sardonyx.tune", "sardonyx.schedule"
 Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
 
 
@@ -190,7 +192,8 @@ class InferenceSession(Session):
 
     sess_options: see SessionOptions; its config entry "sardonyx.engine" picks the engine,
     "sardonyx.qdq" (integer, float) says how QDQ islands are read, "sardonyx.numerics" (default,
-    winograd) how 3 x 3 convolutions are defined.
+    winograd) how 3 x 3 convolutions are defined; with "sardonyx.tune" = "1" schedules are measured,
+    and "sardonyx.schedule" names a file of them, to be read, and written where they are measured.
     providers: checked, there is only the CPU. Other keywords are ignored. Raises NoSuchFile,
     InvalidProtobuf, InvalidGraph, NotImplemented (the model is valid, Sardonyx lacks an operator),
     InvalidArgument or Fail; they are ModelErrors too.
@@ -249,8 +252,10 @@ class InferenceSession(Session):
         if self._profile is not None or "machine" in (engine, os.environ.get(VARIABLE)):
             return None
         asked = sorted(options._by_name.items()), sorted(options._by_denotation.items())
-        read = _reading(options), _numerics(options)
-        return key_of(source, (asked, engine, current_seed(), read))
+        read, tuning = (_reading(options), _numerics(options)), _tuning(options)
+        if tuning.measure and tuning.file is not None:
+            return None
+        return key_of(source, (asked, engine, current_seed(), read, tuning.key))
 
     def _read(self, source: str | bytes) -> Opened:
         options = self._sess_options
@@ -275,7 +280,8 @@ class InferenceSession(Session):
 
     def _engine(self, graph: Graph) -> Engine:
         options = self._sess_options
-        return make_engine(graph, _engine(options), threads=options.intra_op_num_threads)
+        threads, tuning = options.intra_op_num_threads, _tuning(options)
+        return make_engine(graph, _engine(options), threads=threads, tuning=tuning)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a session is made from, and the attributes of a subclass; not the engine."""
@@ -304,6 +310,13 @@ def _reading(options: SessionOptions) -> Reading:
 
 def _numerics(options: SessionOptions) -> Numerics:
     return numerics_named(options._entries.get(NUMERICS_ENTRY, "default"), NUMERICS_ENTRY)
+
+
+def _tuning(options: SessionOptions) -> Tuning:
+    measure, file = (options._entries.get(key, "") for key in (TUNE_ENTRY, SCHEDULE_ENTRY))
+    if measure not in ("", "0", "1"):
+        raise SardonyxError(f"{TUNE_ENTRY} is '{measure}'; it can be 0 or 1")
+    return Tuning(measure == "1", Path(file) if file else None)
 
 
 def _check_providers(

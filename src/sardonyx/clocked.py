@@ -1,0 +1,133 @@
+"""A program compiled with a clock read before and after each launch (about 50 ns each).
+
+run = clocked(program, pool)
+outputs, times = run(inputs)         times: (begin, nanoseconds) of each launch
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from sardonyx import build
+from sardonyx.calls import Context, entry, pointers
+from sardonyx.dims import evaluate
+from sardonyx.emit import emit
+from sardonyx.errors import RunError
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.writer import Choices
+from sardonyx.memory import aligned, blank, read
+from sardonyx.passes.program import Program
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import most, worker_bytes
+from sardonyx.plan import plan
+from sardonyx.threads import Pool
+from sardonyx.types import Array, DType, TensorType, in_memory
+
+CLOCK = """\
+#include <stdint.h>
+#include <time.h>
+SARDONYX_PUBLIC int64_t sardonyx_clock[{count}];
+static int64_t sx_clock(void) {{
+  struct timespec t;
+  clock_gettime({clock}, &t);
+  return INT64_C(1000000000) * t.tv_sec + t.tv_nsec;
+}}
+#define SARDONYX_OBSERVED 0
+#define SARDONYX_BEGIN(memory) ((void)0)
+#define SARDONYX_BEFORE(memory, k) (sardonyx_clock[2 * (k)] = sx_clock())
+#define SARDONYX_AFTER(memory, k) (sardonyx_clock[2 * (k) + 1] = sx_clock(), 0)
+#define SARDONYX_TRAP(memory, k) ((void)0)
+#define SARDONYX_END(memory) ((void)0)
+"""
+POSIX = "#define _POSIX_C_SOURCE 199309L\n"
+Times = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clocked:
+    """A compiled program of fixed sizes. dims: the numbers of the symbols that its schedules have,
+    to be set before a run."""
+
+    program: Program
+    library: ctypes.CDLL
+    weights: Array
+    memory: Array
+    pool: Pool
+    scratch: int
+    dims: Array
+
+    def __call__(self, values: Mapping[str, Array | None]) -> tuple[dict[str, Array], Times]:
+        """The outputs, and the times of the launches. RunError for a trap."""
+        program = self.program
+        inputs = [
+            None if (v := values.get(n)) is None else in_memory(v) for n in self.program.inputs
+        ]
+        kinds = [_sized(program.tensors[n]) for n in program.outputs]
+        outputs = [blank(*kind) for kind in kinds]
+        given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
+        context = Context(
+            self.memory.ctypes.data,
+            self.weights.ctypes.data,
+            self.dims.ctypes.data,
+            0,
+            ctypes.addressof(given),
+            ctypes.addressof(written),
+            0,
+            self.pool.parallel_for,
+            self.pool.argument,
+            self.memory.ctypes.data + self.scratch,
+        )
+        if entry(self.library)(ctypes.addressof(context)):
+            raise RunError(f"the run traps in launch {context.operation}")
+        count = len(program.launches)
+        clock = (ctypes.c_int64 * (2 * count)).in_dll(self.library, "sardonyx_clock")
+        times = [(clock[2 * i], clock[2 * i + 1] - clock[2 * i]) for i in range(count)]
+        results = (read(y, *kind) for y, kind in zip(outputs, kinds, strict=True))
+        return dict(zip(program.outputs, results, strict=True)), times
+
+
+def clocked(
+    program: Program,
+    pool: Pool,
+    *,
+    choices: Choices | None = None,
+    symbols: Sequence[str] = (),
+    clock: str = "CLOCK_MONOTONIC",
+    progress: build.Progress | None = None,
+) -> Clocked:
+    """Compiles an optimised program of fixed sizes; choices may name the symbols. clock: as
+    clock_gettime names it."""
+    made = plan(timeline_of(program))
+    hooks = {i: (i, True, True) for i in range(len(program.launches))}
+    worker = most(worker_bytes(program))
+    source = emit(
+        program,
+        made,
+        symbols=symbols,
+        printer=partial(print_scheduled, threads=True, choices=choices),
+        units=os.cpu_count() or 1 if len(program.launches) > 8 else 1,
+        hooks=hooks,
+        worker=worker,
+    )
+    files = source.files()
+    files["model.c"] = POSIX + files["model.c"]
+    files["observe.h"] = CLOCK.format(count=max(1, 2 * len(hooks)), clock=clock)
+    return Clocked(
+        program,
+        build.load(build.library(files, progress=progress)),
+        build.mapped(source.blob),
+        aligned(made.size + (pool.threads - 1) * evaluate(worker, {}), 0),
+        pool,
+        made.size,
+        np.zeros(max(1, len(symbols)), np.int64),
+    )
+
+
+def _sized(tensor: TensorType) -> tuple[DType, tuple[int, ...]]:
+    return tensor.dtype, tuple(d for d in tensor.shape or () if isinstance(d, int))
