@@ -158,6 +158,18 @@ def test_a_run_that_traps_in_a_subgraph_has_a_trace_that_ends_there() -> None:
     assert {d.outcome for d in done} == {"equal"}
 
 
+def test_an_initializer_that_is_fed_with_another_value_is_repeated_with_that() -> None:
+    proto = onnx.parser.parse_model(HEAD + LOOP)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.int32([1, 2, 3, 4]), "x"))
+    graph = load(proto)
+    for feeds in ({"n": np.array(2)}, CASES["loop"][1]):
+        whole = read("".join(trace(graph, feeds, keep=VALUES.__setitem__)))
+        assert check(whole) == []
+        assert matches_stages(graph, whole) == []
+        done = replay_stages(graph, whole.lines, whole.steps, True, VALUES.get)
+        assert {d.outcome for d in done} == {"equal"}
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_a_change_of_any_byte_is_found(data: st.DataObject) -> None:

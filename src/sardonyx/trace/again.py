@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sardonyx.errors import RunError, SardonyxError
 from sardonyx.graph import Graph, Operation, reads
@@ -38,6 +39,15 @@ class _Known:
     graph: Graph
     scopes: dict[Key, Stages] = field(default_factory=dict)
     weights: dict[str, Array] = field(default_factory=dict)
+    places: dict[Key, dict[str, int]] = field(default_factory=dict)
+    segments: dict[object, tuple[Segment, Monitor]] = field(default_factory=dict)
+
+    def index(self, key: Key, operation: Mapping[str, Any]) -> int:
+        """Which operation of a scope's graph a record is of; KeyError if none."""
+        if key not in self.places:
+            ops = self.stages(key).graph.operations
+            self.places[key] = {described_key(described(op)): i for i, op in enumerate(ops)}
+        return self.places[key][described_key(operation)]
 
     def stages(self, key: Key) -> Stages:
         """The graph that a scope executes; KeyError where the graph has no such subgraph."""
@@ -114,14 +124,8 @@ def _inner(lines: Sequence[Line]) -> dict[int, list[Line]]:
 def _again(
     known: _Known, step: Record, inside: list[Line] | None, fused: bool, find: Find
 ) -> Replayed:
-    stages = known.stages(tuple((path, name) for path, name, _ in step.scope))
-    key = described_key(step.operation)
-    index = next(
-        (i for i, op in enumerate(stages.graph.operations) if described_key(described(op)) == key),
-        None,
-    )
-    if index is None:
-        raise KeyError(key)
+    key = tuple((path, name) for path, name, _ in step.scope)
+    stages, index = known.stages(key), known.index(key, step.operation)
     op = stages.graph.operations[index]
     if {x.name for x in step.reads} != set(reads(op)):
         return Replayed(step, "differs", "it does not read what the operation reads")
@@ -129,7 +133,7 @@ def _again(
     if missing:
         return Replayed(step, "unknown", f"no value of {', '.join(missing)}")
     if step.layout is not None:
-        return _kernel(stages, op, step, values, fused)
+        return _kernel(known, stages, op, step, values, fused)
     return _host(stages, index, step, inside, values, fused)
 
 
@@ -149,32 +153,50 @@ def _operands(known: _Known, step: Record, find: Find) -> tuple[dict[str, Value]
 
 
 def _kernel(
-    stages: Stages, op: Operation, step: Record, values: Mapping[str, Value], fused: bool
+    known: _Known,
+    stages: Stages,
+    op: Operation,
+    step: Record,
+    values: Mapping[str, Value],
+    fused: bool,
 ) -> Replayed:
     """A step in M: the operation alone, in an M of its own."""
-    graph = stages.graph
-    fixed = {n: graph.initializers[n] for n in values if n in graph.initializers}
-    fed = {n: v for n, v in values.items() if n not in fixed}
     kinds = {x.name: TensorType(x.dtype, x.shape) for x in step.reads}
-    alone = replace(
+    weights = stages.graph.initializers
+    fixed = {n: weights[n] for n, v in values.items() if n in weights and weights[n] is v}
+    key = op, tuple(kinds.items()), tuple(fixed)
+    if key not in known.segments:
+        monitor = Monitor()
+        graph = _alone(stages.graph, op, kinds, fixed)
+        alone = Segment(graph, fused=fused, monitor=monitor)
+        known.segments[key] = alone, monitor
+    segment, monitor = known.segments[key]
+    monitor.findings.clear()
+    try:
+        found = segment.run({n: v for n, v in values.items() if n in segment.graph.inputs})
+        digests = {n: of_tensor(v) for n, v in found.items()}
+    except RunError:
+        digests = dict.fromkeys(segment.graph.outputs, "")
+    return _compared(step, digests, {f.kind for f in monitor.findings})
+
+
+def _alone(
+    graph: Graph, op: Operation, kinds: Mapping[str, TensorType], fixed: Mapping[str, Array]
+) -> Graph:
+    """An operation as a graph, for operands of these types, some with fixed values."""
+    found = replace(
         graph,
-        inputs=tuple(fed),
+        inputs=tuple(n for n in kinds if n not in fixed),
         outputs=tuple(filter(None, op.outputs)),
         overridable=(),
-        initializers=fixed,
+        initializers=dict(fixed),
         operations=(op,),
-        types=kinds,
+        types=dict(kinds),
         declared={},
         values={},
         containers={},
     )
-    monitor = Monitor()
-    try:
-        found = Segment(infer(alone), fused=fused, monitor=monitor).run(fed)
-        digests = {n: of_tensor(v) for n, v in found.items()}
-    except RunError:
-        digests = dict.fromkeys(alone.outputs, "")
-    return _compared(step, digests, {f.kind for f in monitor.findings})
+    return infer(found)
 
 
 def _host(
