@@ -39,7 +39,7 @@ from sardonyx.types import Array, TensorType
 
 KEPT = ".schedules"
 ROUNDS = 9  # of each candidate
-SECONDS = 20.0  # after which no round begins, if there were FEWEST
+SECONDS = 20.0  # after which no round of all candidates begins, if there were FEWEST
 FEWEST = 3
 GAIN = 0.95  # of the model's time: on a busy machine, what is nearer to it is noise
 
@@ -169,12 +169,14 @@ def _ratios(
     progress: build.Progress | None,
 ) -> dict[str, list[float]]:
     """For each shape, how long the launches with it take under each table, over the first:
-    medians of ROUNDS rounds, or of fewer where they take long."""
+    the greater of the median of the rounds' ratios and of the ratio of the least times. Where many
+    tables take long there are fewer than ROUNDS rounds."""
     report = progress or (lambda done, total, what: None)
     found: dict[str, list[list[float]]] = {s: [[] for _ in tables] for s in tables[0]}
     bits, begin = None, time.perf_counter()
     for number in range(ROUNDS):
-        if number >= FEWEST and time.perf_counter() - begin > SECONDS:
+        late = time.perf_counter() - begin > SECONDS
+        if number >= FEWEST and late and len(tables) > 2:
             break
         report(number, ROUNDS, "measuring schedules")
         for i, table in enumerate(tables):
@@ -188,8 +190,12 @@ def _ratios(
                 found[s][i].append(max(1, total))
     report(ROUNDS, ROUNDS, "measured schedules")
     return {
-        s: [median(a / b for a, b in zip(x, columns[0], strict=True)) for x in columns]
+        s: [
+            max(median(a / b for a, b in zip(x, first, strict=True)), min(x) / min(first))
+            for x in columns
+        ]
         for s, columns in found.items()
+        for first in (columns[0],)
     }
 
 
