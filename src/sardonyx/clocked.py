@@ -122,7 +122,7 @@ def clocked(
         program,
         build.load(build.library(files, progress=progress)),
         build.mapped(source.blob),
-        aligned(made.size + (pool.threads - 1) * evaluate(worker, {}), 0),
+        aligned(made.size_for(pool.threads, evaluate(worker, {})), 0),
         pool,
         made.size,
         np.zeros(max(1, len(symbols)), np.int64),

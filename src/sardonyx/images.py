@@ -148,7 +148,7 @@ class ImageEngine:
 
     def _size(self, made: Plan, sizes: Mapping[str, int]) -> int:
         """N: M for one thread, then the scratch of the others."""
-        return made.size + (self._pool.threads - 1) * dims.evaluate(self._image.worker, sizes)
+        return made.size_for(self._pool.threads, dims.evaluate(self._image.worker, sizes))
 
     def _call(
         self, fed: Mapping[str, Array], sizes: Mapping[str, int]

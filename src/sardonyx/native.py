@@ -286,7 +286,7 @@ class NativeEngine:
 
     def _size(self, compiled: _Compiled, made: Plan, dims: Mapping[str, int]) -> int:
         """N: M for one thread, then the scratch of the others."""
-        return made.size + (self._pool.threads - 1) * evaluate(most(compiled.needed), dims)
+        return made.size_for(self._pool.threads, evaluate(most(compiled.needed), dims))
 
     def _memory(self, size: int) -> Array:
         """M for one run: one that is idle, or a new one."""

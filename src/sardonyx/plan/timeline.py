@@ -77,3 +77,8 @@ class Plan:
     aliases: Mapping[str, str] = field(default_factory=dict)
     in_place: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
+
+    def size_for(self, threads: int, worker: int) -> int:
+        """The bytes of M for so many threads: after M for one, `worker` bytes of scratch for each
+        of the others. The tensors lie where they lie for one thread."""
+        return self.size + (threads - 1) * worker
