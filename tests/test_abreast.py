@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx.backend import prepare
 from sardonyx.kernel import elementary as fn
@@ -19,6 +19,9 @@ from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.print_abreast import abreast_of
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.resolve import resolve
 from sardonyx.types import float32
 
 Element = Callable[[Tensor, Any], Expr]
@@ -47,6 +50,8 @@ def test_gcc_is_told_to_interleave_what_has_strips() -> None:
     text = print_scheduled(kernel((4, 64), lambda x, i: fn.exp(x[i]))).text
     assert "SX_TOGETHER static void @(" in text
     assert "sx_abreast(4) for" in text
+    large = kernel((256, 256), lambda x, i: fn.exp(x[i]))
+    assert "SX_TOGETHER static SX_APART void @_range" in print_scheduled(large, threads=True).text
     assert "sx_abreast" not in print_c(kernel((4, 64), lambda x, i: fn.exp(x[i]))).text
 
 
@@ -63,3 +68,53 @@ def test_every_length_gives_the_bytes_of_the_machine(op: str, n: int) -> None:
     x[:, :5] = np.nan, np.inf, -np.inf, -0.0, 1e-42
     results = [prepare(made, engine=e).run([x])[0] for e in ("machine", "native")]
     assert np.asarray(results[0]).tobytes() == np.asarray(results[1]).tobytes()
+
+
+def activated(x: tuple[int, ...], w: tuple[int, ...], op: str, **conv: object) -> onnx.ModelProto:
+    """A convolution with padding 1, its bias, and what is made of its sums."""
+    rng = np.random.default_rng(1)
+    sizes = [x, (x[0], w[0], *x[2:])]
+    infos = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in zip("xy", sizes, strict=True)
+    ]
+    pads = [w[2] // 2] * 4
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=pads, **conv)]
+    nodes.append(helper.make_node(op, ["c"], ["y" if op == "Gelu" else "s"]))
+    if op != "Gelu":
+        nodes.append(helper.make_node("Mul", ["c", "s"], ["y"]))
+    weights = [
+        numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n)
+        for n, s in (("w", w), ("b", w[:1]))
+    ]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], weights)
+    opsets = [helper.make_opsetid("", 20)]
+    made: onnx.ModelProto = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return made
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Gelu"])
+@pytest.mark.parametrize(
+    ("filters", "channels", "window", "group"),
+    [(32, 16, 1, 1), (20, 16, 1, 1), (36, 3, 3, 1), (32, 1, 3, 32), (20, 1, 5, 20)],
+)
+@pytest.mark.parametrize("picture", [(1, 1), (5, 7), (16, 17)])
+def test_what_finishes_sums_gives_the_bytes_of_the_machine(
+    op: str, filters: int, channels: int, window: int, group: int, picture: tuple[int, int]
+) -> None:
+    shape = (2, channels * group, *picture)
+    made = activated(shape, (filters, channels, window, window), op, group=group)
+    x = (np.random.default_rng(2).standard_normal(shape) * 20).astype(np.float32)
+    x.flat[:3] = np.nan, np.inf, -np.inf
+    results = [prepare(made, engine=e).run([x])[0] for e in ("machine", "native")]
+    assert np.asarray(results[0]).tobytes() == np.asarray(results[1]).tobytes()
+
+
+def test_sums_are_finished_some_rows_at_a_time() -> None:
+    def text(op: str) -> str:
+        graph = resolve(activated((1, 16, 8, 8), (32, 16, 1, 1), op))
+        return "\n".join(print_scheduled(x.kernel).text for x in optimise(lower(graph)).launches)
+
+    assert "SX_TOGETHER SX_FN void @_body" in text("Sigmoid")
+    assert "t + 3 <= count" in text("Sigmoid")
+    assert "SX_TOGETHER" not in text("Relu"), "too little to do"

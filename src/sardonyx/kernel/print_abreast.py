@@ -14,22 +14,35 @@ import re
 from sardonyx import types as t
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.contract import flat
-from sardonyx.kernel.expr import Alu, Axis, Cast, Fold, Iterate, Load, Where, free_axes, walk
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Cast,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    Where,
+    free_axes,
+    walk,
+)
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import Block, checked, place
+from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 LEAST = 10  # operations; of fewer, the processor has enough in flight
 MOST = 300  # operations in a straight strip: gcc unrolls no more
 VECTOR = 8  # elements, of the registers that most have
 WIDTHS = (4 * VECTOR, 2 * VECTOR)  # of a strip, the first that is not too long
+ROWS, TOGETHER = 3, 420  # rows of 16 lanes, and operations of all: more spill
 # The functions that are inlined into what has SX_TOGETHER.
 INLINE = re.compile(
     r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|minrank|maxrank|min16|max16|sum16)_f32"
     r"|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract"
 )
-ANY = re.compile(r"\bsx_(?!status|abreast|trap)\w+\(")
-FUNCTION = re.compile(r"^static void @\w*\(.*?^}$", re.M | re.S)
+ANY = re.compile(r"\bsx_(?!status|abreast|apart|trap)\w+\(")
+FUNCTION = re.compile(r"^(?:static(?: SX_APART)?|SX_FN) void @\w*\(.*?^}$", re.M | re.S)
 
 
 def abreast_of(s: Compute) -> int:
@@ -46,6 +59,19 @@ def abreast_of(s: Compute) -> int:
     width = next((w for w in WIDTHS if work * w // VECTOR <= MOST), VECTOR)
     long = not isinstance(axis.extent, int) or axis.extent >= width
     return width if work >= LEAST and long else 0
+
+
+def rows_of(s: Compute, sums: Fold, lanes: Axis) -> int:
+    """How many rows of 16 lanes suit what is done with the sums that s is made of; 0: no long chain
+    of float32."""
+    e = rewrite(s.expr, {sums: Local("sum", sums.dtype)})
+    nodes = list(walk(e))
+    if s.buffer.dtype is not t.float32 or any(isinstance(x, Fold | Iterate) for x in nodes):
+        return 0
+    if not all(_is_along(x, lanes) for x in nodes if isinstance(x, Load)):
+        return 0
+    work = sum(isinstance(x, Alu | Where | Cast) and x.dtype is not t.int64 for x in nodes)
+    return min(ROWS, TOGETHER // (work * 2)) if work >= LEAST else 0
 
 
 def _is_along(e: Load, axis: Axis) -> bool:

@@ -4,7 +4,6 @@ that finishes its sums (bias, activation, residual, the store), printed from the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,16 +26,13 @@ from sardonyx.kernel.expr import (
     Expr,
     Fold,
     Load,
-    Local,
-    children,
     walk,
 )
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_finish import blocks_of, finishing
 from sardonyx.kernel.print_share import Scope, shared_batch
-from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
-from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.share import can_share
-from sardonyx.kernel.write import Writer, evaluate, stored
+from sardonyx.kernel.write import Writer
 
 MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
@@ -149,7 +145,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
     given = finishing(c, names, helpers)
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
-    blocks = product((*(w.extent for w in c.n), _blocks(c)))
+    blocks = product((*(w.extent for w in c.n), blocks_of(c)))
     fields = [
         _address(names, names.pointers[c.a.buffer.root], c.origin, c.batch),
         _packed_address(p, names, blocks),
@@ -180,7 +176,7 @@ def _choice(p: Product, names: Writer) -> tuple[Dim, Dim, Dim, Dim]:
 def shape_of(p: Product) -> str | None:
     """What a schedule may be chosen by; None where a size is not known."""
     rows = [(w.extent, w.a) for w in p.rows]
-    blocks = product((*(w.extent for w in p.c.n), _blocks(p.c)))
+    blocks = product((*(w.extent for w in p.c.n), blocks_of(p.c)))
     parts = (("rows", rows), ("blocks", [(blocks,)]), ("runs", _segments(p)))
     numbers = [d for _, part in parts for group in part for d in group]
     if not all(isinstance(d, int) for d in numbers):
@@ -191,7 +187,7 @@ def shape_of(p: Product) -> str | None:
 
 def _units(p: Product) -> Dim:
     """Blocks of lanes, of all products of the batch."""
-    return product((*(w.extent for w in (*p.c.batch, *p.c.n)), _blocks(p.c)))
+    return product((*(w.extent for w in (*p.c.batch, *p.c.n)), blocks_of(p.c)))
 
 
 def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
@@ -199,7 +195,7 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
     c = p.c
     call = CALLS[c.at_once]
     rows, terms = names.size(c.rows), names.size(c.terms)
-    blocks = names.size(product((*(w.extent for w in c.n), _blocks(c))))
+    blocks = names.size(product((*(w.extent for w in c.n), blocks_of(c))))
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
 
     def body(begin: str, end: str) -> list[str]:
@@ -219,10 +215,6 @@ def _terms(c: Contraction) -> Dim:
     if c.pair is not None:
         extents[c.pair] = (extents[c.pair] + (some - 1)) // some * some
     return product(tuple(extents))
-
-
-def _blocks(c: Contraction) -> Dim:
-    return (c.lanes.extent + (LANES - 1)) // LANES
 
 
 def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) -> str:
@@ -269,161 +261,3 @@ def _cut(terms: int, step: Dim) -> list[list[Dim]]:
     whole: list[Dim] = [LONGEST, step, LONGEST, count, 1, 1, step * LONGEST, 0, 0, 0]
     last: list[Dim] = [rest, step, rest, 1, 1, 1, 0, 0, 0, step * LONGEST * count]
     return [whole, last] if rest else [whole]
-
-
-def finishing(c: Contraction, names: Writer, helpers: list[list[str]]) -> str:
-    """Adds the function that finishes the sums of c; the declaration of what it is given."""
-    number, body = len(helpers), _finish(c, names)
-    held = _held(body, c, names)
-    helpers.append(_helper(body, held, number, c.fold.dtype.c))
-    return f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};"
-
-
-def _finish(c: Contraction, names: Writer) -> list[str]:
-    """The body of the function that finishes `count` rows of one block."""
-    s = c.compute
-    whole = isinstance(c.lanes.extent, int) and c.lanes.extent % LANES == 0
-    names.given[c.fold] = "acc[16 * t + l]"
-    names.given[c.lanes] = names.fresh("c")
-    lines = _split_index(names, "block", [*((w.axes[0],) for w in c.n), _blocks(c)])
-    names.given.update({w.axes[0]: "0" for w in c.m if w.extent == 1})
-    rows = _joined_rows(c)
-    lines += _split_index(names, "row", rows)
-    lines += hoisted(s.expr, names)
-    given = dict(names.given)
-    element, (value,) = evaluate(names, [s.expr])
-    lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
-    value = stored(value, s.expr, s.buffer.dtype)
-    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
-
-    apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
-
-    def over(width: str) -> list[str]:
-        if has_bytes(s, c.lanes):
-            names.given = dict(given)
-            return print_strip(s, c.lanes, names, "l", lane, width)
-        head = f"{apart}for (int64_t l = 0; l < {width}; l++) {{"
-        return [head, lane, *element, store, "}"]
-
-    width = names.size(c.lanes.extent)
-    inner = over("16")
-    if not whole:
-        rest = over(f"{width} - 16 * b")
-        inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
-    return [
-        *lines,
-        "for (int64_t t = 0; t < count; t++) {",
-        *inner,
-        *_next_row(names, rows),
-        "}",
-    ]
-
-
-def _joined_rows(c: Contraction) -> list[tuple[Axis, ...]]:
-    """The axes of the rows, neighbours together where what finishes the sums steps through them as
-    through one; without those of extent 1."""
-    large = [w.axes[0] for w in c.m if w.extent != 1]
-    sums: dict[Fold, Expr] = {c.fold: Local("sum", c.fold.dtype)}
-    e = rewrite(c.compute.expr, sums)
-    joined: list[tuple[Axis, ...]] = []
-    for axis in large:
-        if joined and _is_one(joined[-1][-1], axis, e, c.compute):
-            joined[-1] = (*joined[-1], axis)
-        else:
-            joined.append((axis,))
-    return joined
-
-
-def _is_one(a: Axis, b: Axis, e: Expr, s: Compute) -> bool:
-    """Whether a and b are neighbours in all that is read and written, b whole."""
-    if not _adjoin(a, b, s.axes, s.buffer.shape):
-        return False
-    for x in walk(e):
-        if a not in children(x) and b not in children(x):
-            continue
-        if not isinstance(x, Load) or x.mode != "proven":
-            return False
-        if not _adjoin(a, b, x.index, x.buffer.shape):
-            return False
-    return e is not a and e is not b
-
-
-def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], shape: Sequence[Dim]) -> bool:
-    places = [i for i, e in enumerate(index) if e is a or e is b]
-    return (
-        len(places) == 2
-        and index[places[0]] is a
-        and places[1] == places[0] + 1
-        and shape[places[1]] == b.extent
-    )
-
-
-def _split_index(names: Writer, flat: str, parts: Sequence[tuple[Axis, ...] | Dim]) -> list[str]:
-    """Declares the indices that a flat one stands for; a Dim stands for the block's number b. Of
-    axes that are one, the last has the index of all."""
-    lines = []
-    for i, part in reversed(list(enumerate(parts))):
-        extent = product(tuple(a.extent for a in part)) if isinstance(part, tuple) else part
-        name = names.fresh("i") if isinstance(part, tuple) else "b"
-        if isinstance(part, tuple):
-            names.given.update(dict.fromkeys(part, "0"))
-            names.given[part[-1]] = name
-        whole = flat if i == 0 else f"{flat} % {names.size(extent)}"
-        kind = "const int64_t" if flat == "block" else "int64_t"
-        lines.append(f"{kind} {name} = {whole};")
-        if i:
-            lines.append(f"{flat} /= {names.size(extent)};")
-    return lines
-
-
-def _next_row(names: Writer, rows: Sequence[tuple[Axis, ...]]) -> list[str]:
-    """Steps the indices of the rows on by one."""
-    lines: list[str] = []
-    for i, part in enumerate(rows):
-        name = names.given[part[-1]]
-        if i == 0:
-            lines = [f"{name}++;"]
-        else:
-            carry = [f"{name} = 0;", *lines]
-            extent = product(tuple(a.extent for a in part))
-            lines = [f"if (++{name} == {names.size(extent)}) {{", *carry, "}"]
-    return lines
-
-
-Field = tuple[str, str]  # type, name
-
-
-def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
-    """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
-    text = "\n".join(body)
-    outer = [names.given[w.axes[0]] for w in c.batch]
-    target = c.compute.buffer.root
-    fields = [
-        (f"{'' if b is target else 'const '}{b.dtype.c} *", name)
-        for b, name in names.pointers.items()
-    ]
-    fields += [("int64_t ", name) for name in (*names.sizes.values(), *outer)]
-    fields.append(("sx_status *", "status"))
-    used = [f for f in dict.fromkeys(fields) if re.search(rf"\b{f[1]}\b", text)]
-    return list({name: (kind, name) for kind, name in used}.values())
-
-
-def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) -> list[str]:
-    """The definitions of the finishing function, of what it is given, and of its body, which is a
-    function because only parameters are known not to overlap."""
-    fields = " ".join(f"{kind}{name};" for kind, name in held)
-    given = [f"{kind}{'restrict ' if kind.endswith('*') else ''}{name}, " for kind, name in held]
-    place = [n for n in ("row", "count", "block") if re.search(rf"\b{n}\b", "\n".join(body))]
-    return [
-        f"typedef struct {{ {fields} }} @_self{number};",
-        f"SX_FN void @_body{number}({''.join(given)}const {sums} *restrict acc,",
-        f"    {', '.join(f'int64_t {n}' for n in place)}) {{",
-        *body,
-        "}",
-        f"static void @_finish{number}(const void *given, const void *acc, int64_t row,",
-        "    int64_t count, int64_t block) {",
-        f"const @_self{number} *const self = given;",
-        *(f"(void){n};" for n in ("row", "count", "block") if n not in place),
-        f"@_body{number}({''.join(f'self->{name}, ' for _, name in held)}acc, {', '.join(place)});",
-        "}",
-    ]

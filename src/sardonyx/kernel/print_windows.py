@@ -9,7 +9,7 @@ from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.contract import Contraction, Walk, flat
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_product import finishing
+from sardonyx.kernel.print_finish import finishing
 from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.windows import Window, is_packed, window_of

@@ -72,16 +72,22 @@ def simple(x: Expr, offset: int) -> tuple[Expr, Expr]:
 def long(x: Expr, below: Expr | None = None, less: int = 0) -> tuple[Pair, Power]:
     """y as a pair, to about 2^-28 (2^-58) absolutely, and 2**(n - less); x + below is reduced."""
     f = format_of(x)
-    n, index = _multiple(x, f.log2e, 2 * f.bias - less)
+    y, index = _pair(x, 2 * f.bias - less, below)
+    return y, _power(index, f)
+
+
+def _pair(x: Expr, offset: int, below: Expr | None = None) -> tuple[Pair, Expr]:
+    """y as a pair, and an integer whose low bits are n + offset; x + below is reduced."""
+    f = format_of(x)
+    n, index = _multiple(x, f.log2e, offset)
     high, low = _reduced(x, n, f)
     if below is not None:
         low = low + below
     r = high + low
     rest = (high - r) + low
-    square = 0.5 * r * r
-    third = mad(2.0 * square * r, tail("exp_third", r), mad(rest, r, rest))
-    y = fast_sum(r, square + third)
-    return y, _power(index, f)
+    square = r * r
+    third = mad(square * r, tail("exp_third", r), mad(rest, r, rest))
+    return fast_sum(r, 0.5 * square + third), index
 
 
 def one_more(y: Pair) -> Pair:
@@ -123,13 +129,17 @@ def expm1(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e**-x): with e = exp(-|x|), e / (1 + e) where x is negative, else 1 less that."""
+    """1 / (1 + e**-x): with e = exp(-|x|), e / (1 + e) where x is negative, else 1 less that.
+
+    2**n is one factor, scaled so that it is normal: e <= 1, and where e is subnormal 1 + e is 1."""
     x, f = argument(x)
-    y, power = long(at_least(-magnitude(x), limits(f)[0]))
-    e = one_more(y)
-    high, low = fast_sum(number(1.0, f), power.times(e[0]))
-    q, rest = quotient(e, (high, low + power.times(e[1])))
-    w = power.times(q + rest)
+    scale = f.bias // 2 + 2  # even with the bias added: ties of n go as they do without it
+    y, index = _pair(at_least(-magnitude(x), limits(f)[0]), f.bias + scale)
+    scaled, back = bits(index << f.digits), number(2.0**-scale, f)
+    power, e = scaled * back, one_more(y)
+    high, low = fast_sum(number(1.0, f), e[0] * power)
+    q, rest = quotient(e, (high, low + e[1] * power))
+    w = ((q + rest) * scaled) * back
     return where(x < 0.0, w, 1.0 - w)
 
 

@@ -1,0 +1,203 @@
+"""The function that finishes the sums of a contraction: bias, activation, residual, the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from sardonyx.dims import Dim, product
+from sardonyx.kernel.contract import LANES, Contraction
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local, children, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_abreast import VECTOR, rows_of
+from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.write import Writer, evaluate, stored
+
+Field = tuple[str, str]  # type, name
+Rows = tuple[Axis, ...]  # axes that are walked as one
+
+
+def blocks_of(c: Contraction) -> Dim:
+    return (c.lanes.extent + (LANES - 1)) // LANES
+
+
+def finishing(c: Contraction, names: Writer, helpers: list[list[str]]) -> str:
+    """Adds the function that finishes the sums of c; the declaration of what it is given."""
+    number, body = len(helpers), _finish(c, names)
+    held = _held(body, c, names)
+    helpers.append(_helper(body, held, number, c.fold.dtype.c))
+    return f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};"
+
+
+def _finish(c: Contraction, names: Writer) -> list[str]:
+    """The body of the function that finishes `count` rows of one block."""
+    s = c.compute
+    whole = isinstance(c.lanes.extent, int) and c.lanes.extent % LANES == 0
+    names.given[c.fold] = "acc[16 * t + l]"
+    names.given[c.lanes] = names.fresh("c")
+    lines = _split_index(names, "block", [*((w.axes[0],) for w in c.n), blocks_of(c)])
+    names.given.update({w.axes[0]: "0" for w in c.m if w.extent == 1})
+    rows = _joined_rows(c)
+    lines += _split_index(names, "row", rows)
+    lines += hoisted(s.expr, names)
+    given = dict(names.given)
+    width = names.size(c.lanes.extent)
+    inner = _row(c, names, "t", "16")
+    if not whole:
+        names.given = dict(given)
+        rest = _row(c, names, "t", f"{width} - 16 * b")
+        inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
+    full = "" if whole else f"{width} - 16 * b >= 16 && "
+    return [
+        *lines,
+        "int64_t t = 0;",
+        *_abreast(c, names, given, rows, full),
+        "for (; t < count; t++) {",
+        *inner,
+        *_next_row(names, given, rows),
+        "}",
+    ]
+
+
+def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") -> list[str]:
+    """The loop over the first `width` lanes of row t; what stands before it."""
+    s = c.compute
+    names.given[c.fold] = f"acc[16 * {t} + l]"
+    lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
+    if has_bytes(s, c.lanes):
+        return print_strip(s, c.lanes, names, "l", lane, width)
+    element, (value,) = evaluate(names, [s.expr])
+    value = stored(value, s.expr, s.buffer.dtype)
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
+    apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
+    head = f"{before}{apart}for (int64_t l = 0; l < {width}; l++) {{"
+    return [head, lane, *element, store, "}"]
+
+
+def _abreast(
+    c: Contraction, names: Writer, given: Mapping[Expr, str], rows: Sequence[Rows], full: str
+) -> list[str]:
+    """The rows of a long chain, some at a time: straight code that the compiler interleaves."""
+    count = rows_of(c.compute, c.fold, c.lanes)
+    if not count:
+        return []
+    lines = [f"for (; {full}t + {count} <= count; t += {count}) {{"]
+    inner = []
+    for j in range(count):
+        names.given = dict(given)
+        for part in rows:
+            own = names.given[part[-1]] = names.fresh("i")
+            lines.append(f"const int64_t {own} = {given[part[-1]]};")
+        lines += _next_row(names, given, rows)
+        row = _row(c, names, f"(t + {j})", "16", f"sx_abreast({LANES // VECTOR}) ")
+        inner += ["{", *row, "}"]
+    names.given = dict(given)
+    return [*lines, *inner, "}"]
+
+
+def _joined_rows(c: Contraction) -> list[tuple[Axis, ...]]:
+    """The axes of the rows, neighbours together where what finishes the sums steps through them as
+    through one; without those of extent 1."""
+    large = [w.axes[0] for w in c.m if w.extent != 1]
+    sums: dict[Fold, Expr] = {c.fold: Local("sum", c.fold.dtype)}
+    e = rewrite(c.compute.expr, sums)
+    joined: list[tuple[Axis, ...]] = []
+    for axis in large:
+        if joined and _is_one(joined[-1][-1], axis, e, c.compute):
+            joined[-1] = (*joined[-1], axis)
+        else:
+            joined.append((axis,))
+    return joined
+
+
+def _is_one(a: Axis, b: Axis, e: Expr, s: Compute) -> bool:
+    """Whether a and b are neighbours in all that is read and written, b whole."""
+    if not _adjoin(a, b, s.axes, s.buffer.shape):
+        return False
+    for x in walk(e):
+        if a not in children(x) and b not in children(x):
+            continue
+        if not isinstance(x, Load) or x.mode != "proven":
+            return False
+        if not _adjoin(a, b, x.index, x.buffer.shape):
+            return False
+    return e is not a and e is not b
+
+
+def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], shape: Sequence[Dim]) -> bool:
+    places = [i for i, e in enumerate(index) if e is a or e is b]
+    return (
+        len(places) == 2
+        and index[places[0]] is a
+        and places[1] == places[0] + 1
+        and shape[places[1]] == b.extent
+    )
+
+
+def _split_index(names: Writer, flat: str, parts: Sequence[tuple[Axis, ...] | Dim]) -> list[str]:
+    """Declares the indices that a flat one stands for; a Dim stands for the block's number b. Of
+    axes that are one, the last has the index of all."""
+    lines = []
+    for i, part in reversed(list(enumerate(parts))):
+        extent = product(tuple(a.extent for a in part)) if isinstance(part, tuple) else part
+        name = names.fresh("i") if isinstance(part, tuple) else "b"
+        if isinstance(part, tuple):
+            names.given.update(dict.fromkeys(part, "0"))
+            names.given[part[-1]] = name
+        whole = flat if i == 0 else f"{flat} % {names.size(extent)}"
+        kind = "const int64_t" if flat == "block" else "int64_t"
+        lines.append(f"{kind} {name} = {whole};")
+        if i:
+            lines.append(f"{flat} /= {names.size(extent)};")
+    return lines
+
+
+def _next_row(names: Writer, given: Mapping[Expr, str], rows: Sequence[Rows]) -> list[str]:
+    """Steps the indices of the rows on by one."""
+    lines: list[str] = []
+    for i, part in enumerate(rows):
+        name = given[part[-1]]
+        if i == 0:
+            lines = [f"{name}++;"]
+        else:
+            carry = [f"{name} = 0;", *lines]
+            extent = product(tuple(a.extent for a in part))
+            lines = [f"if (++{name} == {names.size(extent)}) {{", *carry, "}"]
+    return lines
+
+
+def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
+    """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
+    text = "\n".join(body)
+    outer = [names.given[w.axes[0]] for w in c.batch]
+    target = c.compute.buffer.root
+    fields = [
+        (f"{'' if b is target else 'const '}{b.dtype.c} *", name)
+        for b, name in names.pointers.items()
+    ]
+    fields += [("int64_t ", name) for name in (*names.sizes.values(), *outer)]
+    fields.append(("sx_status *", "status"))
+    used = [f for f in dict.fromkeys(fields) if re.search(rf"\b{f[1]}\b", text)]
+    return list({name: (kind, name) for kind, name in used}.values())
+
+
+def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) -> list[str]:
+    """The definitions of the finishing function, of what it is given, and of its body, which is a
+    function because only parameters are known not to overlap."""
+    fields = " ".join(f"{kind}{name};" for kind, name in held)
+    given = [f"{kind}{'restrict ' if kind.endswith('*') else ''}{name}, " for kind, name in held]
+    place = [n for n in ("row", "count", "block") if re.search(rf"\b{n}\b", "\n".join(body))]
+    return [
+        f"typedef struct {{ {fields} }} @_self{number};",
+        f"SX_FN void @_body{number}({''.join(given)}const {sums} *restrict acc,",
+        f"    {', '.join(f'int64_t {n}' for n in place)}) {{",
+        *body,
+        "}",
+        f"static void @_finish{number}(const void *given, const void *acc, int64_t row,",
+        "    int64_t count, int64_t block) {",
+        f"const @_self{number} *const self = given;",
+        *(f"(void){n};" for n in ("row", "count", "block") if n not in place),
+        f"@_body{number}({''.join(f'self->{name}, ' for _, name in held)}acc, {', '.join(place)});",
+        "}",
+    ]
