@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,65 @@ def test_the_zig_wheel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ziglang")
     monkeypatch.setenv("CC", f"{sys.executable} -m ziglang cc")
     assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_a_cc_whose_quotes_do_not_match_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc '")
+    with pytest.raises(BuildError, match="gcc '"):
+        compiler.find_compiler()
+
+
+def test_a_bound_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE_BYTES", "2GiB")
+    with pytest.raises(BuildError, match="'2GiB', expected a number of bytes"):
+        build.library(FILES)
+
+
+def test_a_cache_that_may_only_be_read_serves(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build.library(FILES)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(build, "_build", refuse)
+    assert build.library(FILES) == path
+
+
+def test_a_library_of_which_a_crash_left_nothing_is_built_again() -> None:
+    build.library(FILES).write_bytes(b"")
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_what_may_not_be_evicted_stays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = build.library({"b.c": FILES["b.c"]})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setenv("SARDONYX_CACHE_BYTES", "1")
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert build.library(FILES) in {*cache.glob("*.so")} - {old}
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(cache: Path) -> None:
+    cache.mkdir()
+
+    def pieces() -> Iterator[bytes]:
+        yield bytes(100)
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        build.place(cache / "x.weights", pieces())
+    assert not [*cache.iterdir()]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
+def test_other_users_may_read_what_the_mask_lets_them(cache: Path) -> None:
+    cache.mkdir()
+    before = os.umask(0o022)
+    try:
+        build.place(cache / "x.weights", [b"x"])
+    finally:
+        os.umask(before)
+    assert (cache / "x.weights").stat().st_mode & 0o777 == 0o644

@@ -141,3 +141,26 @@ def test_a_session_takes_the_short_way_for_all_outputs() -> None:
         session.run(["z"], {"x": X})
     with pytest.raises(ValueError, match="Required inputs"):
         session.run(None, {})
+
+
+def test_a_feed_that_is_dropped_meanwhile_is_still_read(way: str) -> None:
+    net = Net()
+    net.give(net.op("Add", net.feed("a", X), net.feed("b", X)))
+    engine = NativeEngine(net.graph())
+    engine.run({"a": X, "b": X})
+    others: list[Array] = []
+
+    class Key:
+        """Equal to "b"; drops the array under "a" when it is compared."""
+
+        def __hash__(self) -> int:
+            return hash("b")
+
+        def __eq__(self, other: object) -> bool:
+            if other == "b" and "a" in feeds:
+                feeds["c"] = feeds.pop("a") * 0
+                others.extend(np.full_like(X, 7) for _ in range(50))
+            return other == "b"
+
+    feeds: dict[object, Array] = {"a": X.copy(), Key(): X}
+    assert quick(engine, feeds) == (X + X).tobytes()  # type: ignore[arg-type]

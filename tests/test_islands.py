@@ -9,6 +9,8 @@ import pytest
 from island_models import RANDOM, Model, byte, check, matmul, operators, rescaled
 from onnx import helper
 
+from sardonyx.types import Array
+
 KINDS = [(np.uint8, np.int8, np.uint8), (np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.int8)]
 
 
@@ -242,6 +244,19 @@ def test_split_quantises_its_parts_each_in_its_own_way() -> None:
     m.add("QuantizeLinear", ["b", m.constant("b_s", 0.7), m.constant("b_z", 5, np.uint8)], "qb")
     m.add("Concat", ["qa", "qb"], "y", axis=0)
     same_bytes(m, ["Split", "QIdentity", "Concat"])
+
+
+@pytest.mark.parametrize("taken", ["q.operand0", "q.unbounded"])
+def test_a_model_may_have_chosen_the_name_of_a_tensor_between(taken: str) -> None:
+    def made(name: str) -> Array:
+        m = Model(np.arange(16, dtype=np.uint8).reshape(4, 4))
+        x = m.real("x", 0.5, np.uint8(3))
+        m.add("Relu", [m.add("Tanh", [x], "t")]) if "bound" in taken else m.add("Transpose", [x])
+        m.add("QuantizeLinear", ["r", m.constant("q_s", 0.3), m.constant("q_z", 9, np.uint8)], "q")
+        q = m.real("q", 0.3, np.uint8(9))
+        return m.finish(m.add("Add", [q, m.add("Neg", [x], name)], "s"), 0.2, np.uint8(99)).run()
+
+    assert made(taken).tobytes() == made("other").tobytes()
 
 
 def test_a_dequantize_linear_that_several_operators_read() -> None:

@@ -232,3 +232,15 @@ def test_loops_stay_apart_where_the_place_of_a_store_needs_one_of_them() -> None
     cache, new = net.feed("cache", values(1, 2, 2, 5, 3)), net.feed("new", values(2, 2, 2, 1, 3))
     net.give(net.op("TensorScatter", cache, new, np.array([1, 3])))
     check(net)
+
+
+@pytest.mark.parametrize(
+    "taken", ["MatMulInteger0_0.t1.0", "MatMulInteger0_0.t1.0.int8", "MatMulInteger0_0.t1.0.sums"]
+)
+def test_a_model_may_have_chosen_the_name_of_a_tensor_that_a_pass_makes(taken: str) -> None:
+    net = Net()
+    x = net.feed("x", np.arange(128, dtype=np.uint8).reshape(8, 16))
+    weights = np.arange(-60, 60, dtype=np.int8).repeat(5)[:512].reshape(16, 32)
+    net.give(net.op("MatMulInteger", x, weights, np.array(3, np.uint8)))
+    net.give(net.op("Neg", net.feed(taken, np.arange(512, dtype=np.int32).reshape(16, 32))))
+    check(net)

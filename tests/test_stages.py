@@ -208,6 +208,16 @@ def test_strings_are_moved_by_every_operator_that_only_moves() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fill", "wanted"),
+    [("y = Pad(x, p)", ["", "b", "a"]), ("y = Pad(x, p, z)", ["z", "b", "a"])],
+)
+def test_strings_are_filled_up_with_the_empty_one(fill: str, wanted: list[str]) -> None:
+    body = f"""p = Constant<value_ints = [1, 0]>() z = Constant<value_string = "z">() {fill}"""
+    (y,) = both(model("(string[2] x) => (string[n] y)", body), {"x": np.array(["b", "a"], object)})
+    assert y.tolist() == wanted
+
+
+@pytest.mark.parametrize(
     "constant", ['value_string = "b"', 'value_strings = ["b"]', 'value = string[1] {"b"}']
 )
 def test_constants_of_strings(constant: str) -> None:

@@ -17,9 +17,9 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -79,11 +79,11 @@ def library(
     cache or built now.
 
     progress hears of every file compiled. Raises BuildError where there is no compiler, it refuses,
-    or the cache cannot be written.
+    the cache cannot be written or its bound is no number.
     """
     compiler = compiler or find_compiler()
     arguments = flags(compiler)
-    folder = cache_folder()
+    folder, bound = cache_folder(), _bound()
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
     if touched(path):
         return path
@@ -92,13 +92,22 @@ def library(
         with locked(path.with_suffix(".lock")):
             if not touched(path):
                 _build(sources, compiler, arguments, path, progress)
-                evict(folder, int(os.environ.get("SARDONYX_CACHE_BYTES") or BOUND), keep=path)
+                evict(folder, bound, keep=path)
     except OSError as error:
         raise BuildError(
             f"the compiled library cannot be kept in {folder}: {error}; "
             "SARDONYX_CACHE can name another folder"
         ) from error
     return path
+
+
+def _bound() -> int:
+    given = os.environ.get("SARDONYX_CACHE_BYTES") or str(BOUND)
+    try:
+        return int(given)
+    except ValueError as error:
+        found = f"SARDONYX_CACHE_BYTES is {given!r}, expected a number of bytes"
+        raise BuildError(found) from error
 
 
 def digest(sources: Mapping[str, str], compiler: Compiler, arguments: Sequence[str]) -> str:
@@ -120,13 +129,19 @@ def mapped(blob: Blob) -> Array:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not touched(path):
-            with tempfile.NamedTemporaryFile(dir=folder, prefix="weights-", delete=False) as file:
-                for piece in blob.pieces():
-                    file.write(piece)
-            os.replace(file.name, path)
+            place(path, blob.pieces())
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
         raise BuildError(f"the weights cannot be kept in {folder}: {error}") from error
+
+
+def place(path: Path, pieces: Iterable[bytes]) -> None:
+    """Writes a file of the cache, which appears whole or not at all."""
+    with tempfile.TemporaryDirectory(prefix="place-", dir=path.parent) as name:
+        aside = Path(name) / path.name
+        with aside.open("wb") as file:
+            file.writelines(pieces)
+        os.replace(aside, path)
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -151,18 +166,21 @@ def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
         if total <= bound:
             return
         if path != keep:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".lock").unlink(missing_ok=True)
-            total -= size
+            with suppress(OSError):  # another user's, or in use
+                path.unlink(missing_ok=True)
+                path.with_suffix(".lock").unlink(missing_ok=True)
+                total -= size
 
 
 def touched(path: Path) -> bool:
-    """Whether a file of the cache is there; it counts as used now."""
-    try:
+    """Whether a file of the cache is there, and more than a crash left of it; it counts as used
+    now, where this process may say so."""
+    with suppress(OSError):
         os.utime(path)
+    try:
+        return path.stat().st_size > 0
     except OSError:
         return False
-    return True
 
 
 @contextmanager

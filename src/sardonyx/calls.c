@@ -67,10 +67,35 @@ static PyObject *take(sx_call *c) {
   return PyObject_CallNoArgs(c->allocate);
 }
 
-/* The outputs as a list; None where a feed does not fit, or the program traps. */
+/* The outputs as a list of new arrays, and where each lies. */
+static PyObject *empty(sx_call *c, void **out) {
+  Py_ssize_t i;
+  PyObject *found = PyList_New(c->outputs);
+  for (i = 0; found && i < c->outputs; i++) {
+    const sx_tensor *t = &c->tensors[c->inputs + i];
+    PyObject *y;
+    Py_INCREF(t->descr);
+    y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
+    if (!y) {
+      Py_DECREF(found);
+      return NULL;
+    }
+    PyList_SET_ITEM(found, i, y);
+    out[i] = PyArray_DATA((PyArrayObject *)y);
+  }
+  return found;
+}
+
+static void release(PyObject *const *objects, Py_ssize_t n) {
+  Py_ssize_t i;
+  for (i = 0; i < n; i++) Py_DECREF(objects[i]);
+}
+
+/* The outputs as a list; None where a feed does not fit, or the program traps. `given` is held from the moment
+   it is found: a key of the feeds may run Python code that drops what lies under another. */
 static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObject *names) {
   sx_call *c = (sx_call *)self;
-  PyObject *feeds, *memory, *found, *given[MOST];
+  PyObject *feeds, *memory = NULL, *found, *given[MOST];
   const void *in[MOST];
   void *out[MOST];
   sx_context context = {0};
@@ -84,27 +109,19 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
   if (!PyDict_CheckExact(feeds) || PyDict_GET_SIZE(feeds) != c->inputs) Py_RETURN_NONE;
   for (i = 0; i < c->inputs; i++) {
     given[i] = PyDict_GetItemWithError(feeds, c->tensors[i].name);
-    if (!given[i] && PyErr_Occurred()) return NULL;
-    if (!given[i] || !fits(given[i], &c->tensors[i])) Py_RETURN_NONE;
+    Py_XINCREF(given[i]);
+    if (!given[i] || !fits(given[i], &c->tensors[i])) {
+      release(given, i + (given[i] != NULL));
+      if (PyErr_Occurred()) return NULL;
+      Py_RETURN_NONE;
+    }
     in[i] = PyArray_DATA((PyArrayObject *)given[i]);
   }
-  found = PyList_New(c->outputs);
-  if (!found) return NULL;
-  for (i = 0; i < c->outputs; i++) {
-    const sx_tensor *t = &c->tensors[c->inputs + i];
-    PyObject *y;
-    Py_INCREF(t->descr);
-    y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
-    if (!y) {
-      Py_DECREF(found);
-      return NULL;
-    }
-    PyList_SET_ITEM(found, i, y);
-    out[i] = PyArray_DATA((PyArrayObject *)y);
-  }
-  memory = take(c);
+  found = empty(c, out);
+  if (found) memory = take(c);
   if (!memory) {
-    Py_DECREF(found);
+    Py_XDECREF(found);
+    release(given, c->inputs);
     return NULL;
   }
   context.memory = PyArray_DATA((PyArrayObject *)memory);
@@ -113,12 +130,11 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
   context.parallel_for = (void (*)(void *, void (*)(const void *, int64_t, int64_t, int64_t), const void *,
                                    int64_t))c->parallel_for;
   context.pool = c->pool, context.scratch = context.memory + c->scratch;
-  for (i = 0; i < c->inputs; i++) Py_INCREF(given[i]);
   Py_INCREF(self);
   Py_BEGIN_ALLOW_THREADS
   error = c->run(&context);
   Py_END_ALLOW_THREADS
-  for (i = 0; i < c->inputs; i++) Py_DECREF(given[i]);
+  release(given, c->inputs);
   if (PyList_Append(c->idle, memory) < 0) error = -1;
   Py_DECREF(memory);
   Py_DECREF(self);

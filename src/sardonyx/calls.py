@@ -153,8 +153,9 @@ def _by_ctypes(p: Prepared) -> Call:
         if len(feeds) != len(p.inputs):
             return None
         frame = idle.pop() if idle else _frame(p, tables)
-        for i, wanted in enumerate(p.inputs):
-            address = _given(feeds.get(wanted[0]), wanted)
+        held = [feeds.get(name) for name, _, _ in p.inputs]  # whatever becomes of the feeds
+        for i, (x, wanted) in enumerate(zip(held, p.inputs, strict=True)):
+            address = _given(x, wanted)
             if address is None:
                 return None
             frame.read[i] = address

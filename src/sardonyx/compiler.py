@@ -64,7 +64,7 @@ def find_compiler() -> Compiler:
 @cache
 def _find(given: str, path: str) -> Compiler:
     if given:
-        found = _try(tuple(shlex.split(given)))
+        found = _try(_words(given))
         if found is None:
             raise BuildError(f"the compiler that $CC names does not work: {given}")
         return found
@@ -73,6 +73,14 @@ def _find(given: str, path: str) -> Compiler:
         if found is not None:
             return found
     raise BuildError(MISSING)
+
+
+def _words(command: str) -> tuple[str, ...]:
+    """The words of a command; the command itself where its quotes do not match."""
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return (command,)
 
 
 def _candidates() -> Iterator[tuple[str, ...]]:

@@ -33,12 +33,13 @@ def perform(
 
 def _moved(graph: Graph, op: Operation, values: Sequence[Value]) -> tuple[Array | None, ...]:
     """An operation that only moves or compares its operands, on strings: its kernel is evaluated
-    on their ranks among all strings there are."""
+    on their ranks among all strings there are; the empty one, ONNX's zero, is rank 0."""
     operator = find(op.domain, op.op_type, op.since)
     if operator is None or not all(v is None or isinstance(v, np.ndarray) for v in values):
         raise RunError(f"{op.op_type}-{op.since} takes tensors")
     arrays = [v if isinstance(v, np.ndarray) else None for v in values]
-    texts = sorted({s for a in arrays if a is not None and a.dtype == object for s in a.flat})
+    strings = (a for a in arrays if a is not None and a.dtype == object)
+    texts = sorted({"", *(s for a in strings for s in a.flat)})
     ranks = [None if a is None else _ranks(a, texts) for a in arrays]
     operands = [
         None if v is None else operand(f"x{i}", t.by_numpy(v.dtype) or t.int64, v.shape, v)

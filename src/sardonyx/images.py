@@ -20,7 +20,6 @@ import os
 import pickle
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -207,11 +206,8 @@ def keep(key: str | None, opened: Opened, engine: Engine) -> None:
     image = None if key is None else _image(opened, engine)
     if key is None or image is None:
         return
-    folder = build.cache_folder()
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="image-", delete=False) as file:
-            file.write(_written(image))
-        os.replace(file.name, folder / (key + build.IMAGE))
+        build.place(build.cache_folder() / (key + build.IMAGE), [_written(image)])
     except OSError:
         return  # the next session takes the long way too
 

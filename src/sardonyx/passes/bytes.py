@@ -33,7 +33,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import canonical, rewrite
-from sardonyx.passes.program import Launch
+from sardonyx.passes.program import Launch, unused
 from sardonyx.types import Array, TensorType
 
 AT_ONCE = 4  # terms
@@ -73,10 +73,13 @@ def of_bytes(
     if _has_own_axis(user, fold, w) and not _is_whole(fold_):
         return None
     small = fold_.terms[1]
-    own, total = {_buffer(small): (f"{names[w.buffer]}.int8", filled)}, _wide(fold_)
+    own, total = (
+        {_buffer(small): (unused(f"{names[w.buffer]}.int8", tensors), filled)},
+        _wide(fold_),
+    )
     if found.zero is not None:
         b = Buffer("sums", t.int32, sums.shape)
-        own[b] = (f"{names[w.buffer]}.sums", sums)
+        own[b] = (unused(f"{names[w.buffer]}.sums", tensors), sums)
         total = alu("sub", total, alu("mul", found.zero, Load(b, tuple(w.index[i] for i in kept))))
     given: dict[Fold, Expr] = {fold: total}
     made = [*([] if copy is None else [copy])]

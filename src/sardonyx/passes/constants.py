@@ -11,7 +11,7 @@ from sardonyx.errors import RunError
 from sardonyx.kernel.expr import Buffer, Fold, Load, Local, Size, walk
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, TensorType
 
 
@@ -130,7 +130,7 @@ def _without(
     used = {e.buffer.root for e in walk(*every) if isinstance(e, Load)}
     inputs, reads = list(kernel.inputs), list(launch.reads)
     for number, b in enumerate(b for b in found if b in used):
-        name = f"{launch.writes[0]}.{b.name}.{number}"
+        name = unused(f"{launch.writes[0]}.{b.name}.{number}", tensors)
         weights[name], tensors[name] = found[b], TensorType(b.dtype, b.shape)
         inputs.append(b)
         reads.append(name)

@@ -27,7 +27,7 @@ from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, TensorType
 
 LONGEST = 1 << 16  # elements of a vector that is worth its memory
@@ -56,9 +56,7 @@ def _launch(
         return launch
     reads = list(launch.reads)
     for i, (b, value) in enumerate(made.items()):
-        name = f"{launch.writes[0]}.known{i}"
-        while name in tensors:
-            name += "'"
+        name = unused(f"{launch.writes[0]}.known{i}", tensors)
         tensors[name], weights[name] = TensorType(b.dtype, b.shape), value
         reads.append(name)
     inputs = (*launch.kernel.inputs, *made)

@@ -20,7 +20,7 @@ from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cas
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.bytes import of_bytes
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, TensorType
 
 Range = tuple[int, int]
@@ -109,12 +109,12 @@ def _split(
     name_of = {b: n for n, b in names if b is not None and n is not None}
     for s in body[:-1]:
         root = s.buffer.root
-        name_of[root] = f"{launch.writes[0]}.{root.name}"
+        name_of[root] = unused(f"{launch.writes[0]}.{root.name}", tensors)
         kind = t.int16 if root in factors else root.dtype
         tensors[name_of[root]] = TensorType(kind, root.shape)
     for b in factors - {s.buffer.root for s in body}:
         whole = name_of[b]
-        name_of[b] = f"{whole}.int16"
+        name_of[b] = unused(f"{whole}.int16", tensors)
         weights[name_of[b]] = np.asarray(weights[whole]).astype(np.int16)
         tensors[name_of[b]] = TensorType(t.int16, b.shape)
     return [_alone(launch, s, factors, name_of, s is body[-1]) for s in body]

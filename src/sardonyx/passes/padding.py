@@ -16,7 +16,7 @@ from sardonyx.kernel.print_lanes import suits_lanes
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.windows import window_of
 from sardonyx.passes.layout import convolution, name_of
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import TensorType
 
 
@@ -43,7 +43,7 @@ def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
             continue
         before, shape = frame
         if any(before) or shape != x.buffer.shape:
-            padded = f"{name}.padded.{launch.writes[0]}"
+            padded = unused(f"{name}.padded.{launch.writes[0]}", tensors)
             tensors[padded] = TensorType(x.buffer.dtype, shape)
             yield _pad(name, padded, x, before, shape)
             launch = _reading(launch, x, Buffer("xp", x.buffer.dtype, shape), before, padded)

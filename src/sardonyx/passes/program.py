@@ -79,6 +79,13 @@ class Program:
         return found
 
 
+def unused(stem: str, tensors: Mapping[str, TensorType]) -> str:
+    """A name for a new tensor: the stem, unless the model has chosen it."""
+    while stem in tensors:
+        stem += "'"
+    return stem
+
+
 def verify(program: Program) -> None:
     """Single assignment, definition before use, and kernels that fit their tensors."""
     valued = {*program.inputs, *program.weights}

@@ -149,13 +149,13 @@ def _core(
         if found is None or limited is None:
             return None
         kind, inputs, attributes = found
-        name = y.name if bounds is None else f"{y.name}.unbounded"
+        name = y.name if bounds is None else r.unused(f"{y.name}.unbounded")
         return [_made(op, kind, inputs, name, attributes), *_bounded(bounds, limited, name, y)]
     if op.op_type in ("Relu", "Clip"):
         x, limited = dequantized(r, op.inputs[0]), _limits(r, op, y)
         if x is None or x.axis is not None or limited is None:
             return None
-        before, name = _rescaled(op, x, y, 0)
+        before, name = _rescaled(r, op, x, y, 0)
         return [*before, *_bounded(op, limited, name, y)]
     return _moved(r, op, y) if op.op_type in MOVES else None
 
@@ -178,7 +178,7 @@ def _moved(r: Rewriter, op: Operation, y: Quantised) -> list[Operation] | None:
         x = dequantized(r, inputs[i])
         if x is None or x.axis is not None:
             return None
-        rescaling, inputs[i] = _rescaled(op, x, y, i)
+        rescaling, inputs[i] = _rescaled(r, op, x, y, i)
         before += rescaling
     if op.op_type == "Pad" and not _pads(r, op, y, inputs):
         return None
@@ -187,11 +187,13 @@ def _moved(r: Rewriter, op: Operation, y: Quantised) -> list[Operation] | None:
     return [*before, replace(op, inputs=tuple(inputs), outputs=(y.name,))]
 
 
-def _rescaled(op: Operation, x: Quantised, y: Quantised, i: int) -> tuple[list[Operation], str]:
+def _rescaled(
+    r: Rewriter, op: Operation, x: Quantised, y: Quantised, i: int
+) -> tuple[list[Operation], str]:
     """What gives operand i of an operation the scale of y, and its name then."""
     if x.same_as(y):
         return [], x.name
-    name = f"{y.name}.operand{i}"
+    name = r.unused(f"{y.name}.operand{i}")
     return [_made(op, "QIdentity", _five(x, y), name, {})], name
 
 
@@ -239,7 +241,7 @@ def _split(r: Rewriter, index: int, op: Operation) -> None:
         if y is None or y.axis is not None:
             return
         same = x.same_as(y)
-        parts.append(y.name if same else f"{y.name}.part")
+        parts.append(y.name if same else r.unused(f"{y.name}.part"))
         if not same:
             part = replace(x, name=parts[-1])
             made.append(_made(quantize, "QIdentity", _five(part, y), y.name, {}))

@@ -68,11 +68,15 @@ class Rewriter:
 
     def new(self, stem: str, value: Array) -> str:
         """The name of a new initializer; equal ones share it."""
-        name = f"sardonyx.{stem}.{value.dtype}.{value.tobytes().hex()}"
-        while name in self.types:  # a model may have chosen it
-            name += "_"
+        name = self.unused(f"sardonyx.{stem}.{value.dtype}.{value.tobytes().hex()}")
         self.made[name] = value
         return name
+
+    def unused(self, stem: str) -> str:
+        """A name for a new tensor: the stem, unless the model has chosen it."""
+        while stem in self.types:
+            stem += "_"
+        return stem
 
 
 def type_of(value: Array) -> TensorType | None:
