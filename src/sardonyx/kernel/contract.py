@@ -61,7 +61,7 @@ class Contraction:
     origin: the address in A where all axes are 0. k: the fold's axes with A's steps. n: the other
     axes of B alone, outermost first. tail: how many terms the innermost of the fold's axes has
     under the last index of the outermost, where the fold's predicate cuts it (channels that do not
-    fill their last block).
+    fill their last block). around: the loops around the Compute that A's address depends on.
     """
 
     compute: Compute
@@ -75,6 +75,7 @@ class Contraction:
     lanes: Axis
     k: tuple[Walk, ...]
     tail: int | None = None
+    around: tuple[Walk, ...] = ()
 
     @property
     def rows(self) -> Dim:
@@ -199,10 +200,16 @@ def _split(
     pair = pair_of(fold)
     if pair is not None and k[pair].extent != 1 and k[pair].a != 1:
         return None
-    origin = _origin(address, (*s.axes, *fold.axes))
+    around = []
+    for axis in in_a - {*s.axes, *fold.axes}:
+        along = coefficient(address, axis)
+        if along is None:
+            return None
+        around.append(Walk((axis,), axis.extent, along))
+    origin = _origin(address, (*s.axes, *fold.axes, *(w.axes[0] for w in around)))
     return Contraction(
         s, fold, a, b, origin, tuple(groups["batch"]), tuple(groups["m"]),
-        tuple(groups["n"]), lanes, tuple(k), tail,
+        tuple(groups["n"]), lanes, tuple(k), tail, tuple(sorted(around, key=str)),
     )  # fmt: skip
 
 

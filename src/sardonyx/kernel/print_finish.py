@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.contract import LANES, Contraction
-from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local, children, walk
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local, children, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
@@ -24,7 +24,9 @@ def blocks_of(c: Contraction) -> Dim:
 
 def finishing(c: Contraction, names: Writer, helpers: list[list[str]]) -> str:
     """Adds the function that finishes the sums of c; the declaration of what it is given."""
-    number, body = len(helpers), _finish(c, names)
+    number, given = len(helpers), dict(names.given)
+    body = _finish(c, names)
+    names.given = given  # what the function declares is known in it alone
     held = _held(body, c, names)
     helpers.append(_helper(body, held, number, c.fold.dtype.c))
     return f"const @_self{number} self = {{{', '.join(name for _, name in held)}}};"
@@ -170,7 +172,8 @@ def _next_row(names: Writer, given: Mapping[Expr, str], rows: Sequence[Rows]) ->
 def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
     """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
     text = "\n".join(body)
-    outer = [names.given[w.axes[0]] for w in c.batch]
+    loops = free_axes(c.compute.expr)[id(c.compute.expr)].difference(c.compute.axes)
+    outer = [names.given[a] for a in (*(w.axes[0] for w in c.batch), *sorted(loops, key=str))]
     target = c.compute.buffer.root
     fields = [
         (f"{'' if b is target else 'const '}{b.dtype.c} *", name)

@@ -28,7 +28,8 @@ LEAST = 8  # a shorter innermost axis is not worth a strip
 
 
 def suits_lanes(s: Compute) -> bool:
-    """Whether s has one fold along the last axis of s, whose terms are neighbours there."""
+    """Whether s has one fold along the last axis of s, whose terms are neighbours there, or which
+    is a sum of products of floats: sixteen of its chains go on where one waits for itself."""
     return _fold_of(s) is not None
 
 
@@ -50,7 +51,9 @@ def _fold_of(s: Compute) -> Fold | None:
     (fold,) = found
     if fold.kind == "prod" and fold.dtype.is_float:
         return None
-    return fold if any(_along(e, axis) for term in fold.terms for e in walk(term)) else None
+    chain = fold.kind == "dot" and fold.dtype.is_float
+    near = chain or any(_along(e, axis) for term in fold.terms for e in walk(term))
+    return fold if near else None
 
 
 def _along(e: Expr, axis: Axis) -> bool:

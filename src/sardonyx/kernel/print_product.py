@@ -1,5 +1,5 @@
-"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), and the function
-that finishes its sums (bias, activation, residual, the store), printed from the same expression.
+"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), which passes sums
+on to the function that finishes them (print_finish.py).
 """
 
 from __future__ import annotations
@@ -86,12 +86,14 @@ def _axis_of(lane: Expr) -> Axis | None:
 
 
 def _is_packed(c: Contraction, b: Load) -> bool:
-    """Whether B is [batch and n axes, lanes / 16, fold axes, lanes mod 16]."""
-    outer = [w.axes[0] for w in (*c.batch, *c.n)]
-    at, last, some = len(outer) + 1, len(outer) + 1 + len(c.fold.axes), c.at_once
-    if len(b.index) != last + (1 if c.pair is None else 2):
+    """Whether B is [loops around s, batch and n axes, lanes / 16, fold axes, lanes mod 16]."""
+    outer, some = [w.axes[0] for w in (*c.batch, *c.n)], c.at_once
+    last = len(b.index) - (1 if c.pair is None else 2)
+    at = last - len(c.fold.axes)
+    first = at - 1 - len(outer)
+    if first < 0 or _around(c, b, first) is None:
         return False
-    before, block = b.index[: len(outer)], b.index[len(outer)]
+    before, block = b.index[first : at - 1], b.index[at - 1]
     terms, lane = b.index[at:last], b.index[last]
     return (
         b.mode == "proven"
@@ -105,6 +107,17 @@ def _is_packed(c: Contraction, b: Load) -> bool:
         and _is_part(lane, "imod", c.lanes, LANES)
         and (c.pair is None or _is_part(b.index[-1], "imod", c.fold.axes[c.pair], some))
     )
+
+
+def _around(c: Contraction, b: Load, first: int) -> list[Walk] | None:
+    """What the first indices of B are, if they are loops around s, or 0."""
+    found, own = list[Walk](), {*c.compute.axes, *c.fold.axes}
+    for i, e in enumerate(b.index[:first]):
+        if isinstance(e, Axis) and e not in own:
+            found.append(Walk((e,), e.extent, product(b.buffer.shape[i + 1 :])))
+        elif affine(e) != 0:
+            return None
+    return found
 
 
 def _is_part(e: Expr, op: str, axis: Axis, n: int) -> bool:
@@ -147,7 +160,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
     rows += [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in c.n), blocks_of(c)))
     fields = [
-        _address(names, names.pointers[c.a.buffer.root], c.origin, c.batch),
+        _address(names, names.pointers[c.a.buffer.root], c.origin, (*c.around, *c.batch)),
         _packed_address(p, names, blocks),
         *(names.size(d) for d, _ in rows),
         *(names.size(d) for _, d in rows),
@@ -231,6 +244,10 @@ def _packed_address(p: Product, names: Writer, blocks: Dim) -> str:
     for w in reversed(p.c.batch):
         walks.append(Walk(w.axes, w.extent, step))
         step = step * w.extent
+    c = p.c
+    inner = len(c.batch) + len(c.n) + len(c.fold.axes) + (2 if c.pair is None else 3)
+    first = len(p.packed.index) - inner
+    walks += reversed(_around(c, p.packed, first) or [])
     return _address(names, names.pointers[p.packed.buffer.root], 0, walks[::-1])
 
 

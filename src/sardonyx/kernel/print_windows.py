@@ -1,5 +1,5 @@
 """Printing a sum of products over a window, lane by lane: a call of sx_window (kernel/windows.h).
-What becomes of the sums is printed as for packed products (print_product.py)."""
+What becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from sardonyx.dims import Dim, extreme, floordiv, product
-from sardonyx.kernel.expr import Axis, Buffer, Fold, Iterate, Load, Local, free_axes, walk
+from sardonyx.dims import Dim, atom, extreme, floordiv, product
+from sardonyx.kernel.affine import affine, bounds, coefficient
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, free_axes, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.ranges import inside
@@ -92,9 +93,10 @@ def share_of_loop(s: For, kernel: Kernel) -> Share | None:
     if _may_trap((s,)) or not _is_local((s,), kernel):
         return None
     turn, best = work(For(Axis("once", 1), body)), None
+    run = all(isinstance(x, Store | Set) for x in body)  # the last loop is one over neighbours
     for axes in _prefixes(chain):
         private = _private(axes, s, kernel)
-        if private is None:
+        if private is None or (run and len(axes) > 1 and axes[-1] is chain[-1]):
             break
         rest = tuple(a.extent for a in chain if a not in axes)
         best = Share(axes, product(rest) * turn, 1, private)
@@ -175,8 +177,8 @@ def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...]
     if any(b.dtype.is_packed for b in written) or not _is_alone(written, inner, kernel):
         return None
     stores = [x for x in inner if isinstance(x, Store)]
-    for root in {x.buffer.root for x in stores}:
-        if root in written or root.dtype.is_packed or not _is_apart(root, axes, inner):
+    for root in {x.buffer.root for x in stores} - written:
+        if root.dtype.is_packed or not _is_apart(root, axes, inner):
             return None
     return tuple(b for b in kernel.temporaries if b in written)
 
@@ -201,6 +203,17 @@ def _is_apart(root: Buffer, axes: Sequence[Axis], inner: Sequence[Stmt]) -> bool
     return len(places) == len(shapes) == 1 and -1 not in next(iter(places))
 
 
-def _at(axis: Axis, index: Sequence[object]) -> int:
-    """In which dimension the index is the axis itself; -1: in none."""
-    return next((i for i, e in enumerate(index) if e is axis), -1)
+def _at(axis: Axis, index: Sequence[Expr]) -> int:
+    """In which dimension the index is the axis itself, or steps over a range of its own for each
+    point of it; -1: in none."""
+    return next((i for i, e in enumerate(index) if e is axis or _is_block(axis, e)), -1)
+
+
+def _is_block(axis: Axis, index: Expr) -> bool:
+    """Whether it is axis * n + rest, 0 <= rest < n."""
+    form = affine(index)
+    step = None if form is None else coefficient(form, axis)
+    if form is None or not isinstance(step, int) or step < 1:
+        return False
+    low, high = bounds(form - step * atom(axis))
+    return isinstance(low, int) and isinstance(high, int) and low >= 0 and high < step

@@ -24,6 +24,7 @@ from sardonyx.kernel.expr import (
     Fold,
     Iterate,
     Load,
+    Where,
     children,
     is_move,
     walk,
@@ -72,6 +73,8 @@ def _absorb(
         producer = launches[makers[name]] if name in makers else None
         if producer is None or len(producer.writes) != 1:
             continue
+        if name in kept and _chooses(producer):
+            continue
         alone = readers[name] == {at} and name not in kept
         merged = inline(producer, consumer, name, alone)
         if merged is not None:
@@ -80,6 +83,13 @@ def _absorb(
                 _retire(makers[name], launches, readers)
             return merged
     return None
+
+
+def _chooses(launch: Launch) -> bool:
+    """Whether it only moves elements, and decides of each from where: what is written anyway, as a
+    cache of keys that is returned, is read sooner than decided again."""
+    last = launch.kernel.body[-1]
+    return isinstance(last, Compute) and isinstance(last.expr, Where) and is_move(last.expr)
 
 
 def _retire(at: int, launches: list[Launch | None], readers: Mapping[str, set[int]]) -> None:

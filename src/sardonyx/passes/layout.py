@@ -18,7 +18,7 @@ from sardonyx.dims import divide
 from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
 from sardonyx.kernel.ir import Compute, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.ops.registry import INTERNAL
@@ -176,7 +176,7 @@ def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State
     if write:
         changed[kernel.outputs[0]] = _placed_buffer(kernel.outputs[0], write)
     body = _rewritten(kernel.body, changed)
-    if body is None:
+    if body is None or (write and _is_turned(body, changed)):
         return None
     slim = replace(
         kernel,
@@ -188,6 +188,23 @@ def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State
     names = tuple(n and _placed_name(n, reads.get(n, PLAIN)) for n in launch.reads)
     writes = tuple(_placed_name(n, write) for n in launch.writes)
     return replace(launch, kernel=slim, reads=names, writes=writes)
+
+
+def _is_turned(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> bool:
+    """Whether what is written along its last axis is read in steps: after a Transpose the channels
+    are those of another tensor, and lie well as they are."""
+    new = set(changed.values())
+    for s in body:
+        assert isinstance(s, Compute)
+        if s.buffer.root not in new:
+            continue
+        lane = s.axes[-1]
+        loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.buffer in new]
+        free = free_axes(*(i for e in loads for i in e.index))
+        for e in loads:
+            if any(lane in free[id(i)] for i in e.index[:-1]) and lane not in free[id(e.index[-1])]:
+                return True
+    return False
 
 
 def _placed_buffer(b: Buffer, block: int) -> Buffer:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TypeAlias
 
+from sardonyx.passes.attention import join_attention
 from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
@@ -42,6 +43,7 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         pad_inputs,
         pack,
         fold,
+        join_attention,
         join_rows,
         split_choices,
         collapse,

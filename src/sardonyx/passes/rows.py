@@ -40,7 +40,7 @@ def _joined(launch: Launch) -> Launch:
     body = computes if bits else inlined(computes, kernel)
     made: list[Stmt] = []
     for run, depth in runs(body):
-        made += _loop(run, depth, kernel, body) if depth else run
+        made += in_rows(run, depth, kernel, body) if depth else run
     slim = replace(kernel, body=tuple(made), temporaries=_written(made, kernel.outputs))
     return replace(launch, kernel=slim)
 
@@ -138,20 +138,21 @@ def _is_apart(run: Sequence[Compute], depth: int) -> bool:
     """Whether each statement reads what the run writes at the indices that it writes itself."""
     shapes = {s.buffer.root: s.buffer.shape[:depth] for s in run}
     return all(
-        e.buffer.shape[:depth] == shapes[e.buffer.root] and _at(e.index[:depth], s.axes[:depth])
+        e.buffer.shape[:depth] == shapes[e.buffer.root] and at_own(e.index[:depth], s.axes[:depth])
         for s in run
         for e in walk(s.expr)
         if isinstance(e, Load) and e.buffer.root in shapes
     )
 
 
-def _at(index: Sequence[Expr], axes: Sequence[Axis]) -> bool:
+def at_own(index: Sequence[Expr], axes: Sequence[Axis]) -> bool:
+    """Whether the index is the axes themselves."""
     return all(
         i is a or (a.extent == 1 and affine(i) == 0) for i, a in zip(index, axes, strict=True)
     )
 
 
-def _loop(
+def in_rows(
     run: Sequence[Compute], depth: int, kernel: Kernel, body: Sequence[Compute]
 ) -> list[Stmt]:
     """The run as one loop over its shared axes. What only the run reads has the size of a row."""

@@ -1,0 +1,152 @@
+"""Attention goes block of rows by block of rows, its scores stay in the cache, bits as they are."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from slices import Net
+from test_passes import check, values
+
+from sardonyx.emit import model
+from sardonyx.kernel import share
+from sardonyx.kernel.ir import Compute, For, statements
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.native import NativeEngine
+from sardonyx.passes import attention
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.program import Launch, Program
+
+HEADS, PART = 2, 20
+
+
+@pytest.fixture(params=[1 << 10, 1 << 20], ids=["blocks and a rest", "one block"])
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many bytes of scores there is room for; every attention is worth it."""
+    monkeypatch.setattr(attention, "LEAST", 0)
+    monkeypatch.setattr(attention, "ROOM", request.param)
+    return int(request.param)
+
+
+def heads(net: Net, x: str, tokens: int) -> str:
+    y = net.op("Reshape", x, np.array([2, tokens, HEADS, PART]))
+    return net.op("Transpose", y, perm=[0, 2, 1, 3])
+
+
+def exported(rows: int, keys: int, *, odd: bool = False, shown: bool = False) -> Net:
+    """Attention as graphs have it, with a mask; `shown`: the weights are an output too."""
+    net, rng, width = Net(), np.random.default_rng(5), HEADS * PART
+
+    def fed(name: str, *shape: int) -> str:
+        plain = rng.standard_normal(shape).astype(np.float32)
+        return net.feed(name, values(len(name), *shape) if odd else plain)
+
+    q, k, v = (fed(n, 2, m, width) for n, m in (("q", rows), ("ke", keys), ("val", keys)))
+    q, k, v = (heads(net, x, m) for x, m in ((q, rows), (k, keys), (v, keys)))
+    scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = net.op("Mul", scores, np.float32(0.3))
+    scores = net.op("Add", scores, fed("mask", 2, 1, rows, keys))
+    weights = net.op("Softmax", scores, axis=-1)
+    mixed = net.op("Transpose", net.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+    net.give(net.op("Reshape", mixed, np.array([2, rows, width])))
+    if shown:
+        net.give(weights)
+    return net
+
+
+def operator(rows: int, keys: int) -> Net:
+    """The same as one operation."""
+    net, width = Net(), HEADS * PART
+    q, k, v = (
+        net.feed(n, np.random.default_rng(i).standard_normal((2, m, width)).astype(np.float32))
+        for i, (n, m) in enumerate((("q", rows), ("k", keys), ("v", keys)))
+    )
+    given = {"q_num_heads": HEADS, "kv_num_heads": HEADS}
+    net.give(net.op("Attention", q, k, v, **given))
+    return net
+
+
+def fused(program: Program) -> list[Launch]:
+    """The launches with both products."""
+    found = [
+        x for x in program.launches if x.performs("", "Softmax") or x.performs("", "Attention")
+    ]
+    return [x for x in found if any(isinstance(s, For) for s in x.kernel.body)]
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(31, 19), (30, 16)])
+def test_blocks_of_rows_keep_the_bits(rows: int, keys: int, room: int) -> None:
+    (launch,) = fused(check(exported(rows, keys, odd=True)))
+    assert {x.op_type for x in launch.operations} >= {"MatMul", "Softmax", "Mul", "Add"}
+
+
+def test_scores_have_the_memory_of_a_block(room: int) -> None:
+    (launch,) = fused(optimise(lower(exported(70, 50).graph())))
+    most = max(room, 4 * attention.FEWEST * 50)
+    packed = [b for b in launch.kernel.temporaries if b.name.startswith("packed")]
+    assert len(packed) == 2
+    assert all(4 * prod(b.shape) <= most for b in launch.kernel.temporaries if b not in packed)
+
+
+@pytest.mark.parametrize("net", [exported(70, 50), operator(60, 33)], ids=["graph", "operator"])
+def test_c_has_the_bytes_of_plain_loops(
+    net: Net, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "UNIT", 64)
+    monkeypatch.setattr(model, "UNIT", 64)
+    graph = net.graph()
+    assert fused(optimise(lower(graph)))
+    want = NativeEngine(graph, schedule=False).run(net.feeds)
+    for threads in (1, 2, 3):
+        found = NativeEngine(graph, threads=threads).run(net.feeds)
+        assert all(found[n].tobytes() == y.tobytes() for n, y in want.items())
+
+
+def test_blocks_are_shared_out_among_threads(room: int) -> None:
+    (launch,) = fused(optimise(lower(exported(250, 200).graph())))
+    assert isinstance(launch.kernel.body[-1], For)
+    assert share.share_of_loop(launch.kernel.body[-1], launch.kernel) is not None
+    assert print_scheduled(launch.kernel, None, threads=True).shares
+
+
+def test_weights_that_are_wanted_stay_apart(room: int) -> None:
+    program = check(exported(31, 16, shown=True))
+    found = [x for x in program.launches if x.performs("", "Softmax")]
+    assert all(not x.performs("", "MatMul") for x in found)
+
+
+def test_few_scores_are_not_worth_it() -> None:
+    program = optimise(lower(exported(31, 16).graph()))
+    assert len([x for x in program.launches if x.performs("", "MatMul")]) == 2
+
+
+def test_tokens_of_a_convolution_are_not_taken_for_channels() -> None:
+    """After Conv and Transpose the second axis counts tokens: features stay neighbours."""
+    net = Net()
+    x = net.feed("x", values(1, 1, 16, 50))
+    y = net.op("Conv", x, values(2, 32, 16, 3), pads=[1, 1])
+    y = net.op("Transpose", net.op("Erf", y), perm=[0, 2, 1])
+    net.give(net.op("MatMul", y, values(3, 32, 24)))
+    program = check(net)
+    (product,) = [s for s in program.launches if s.performs("", "MatMul")]
+    assert (1, 50, 32) in [b.shape for b in product.kernel.inputs if b is not None]
+
+
+def test_the_loop_over_neighbours_is_not_shared_out_point_by_point() -> None:
+    """A cache of keys and one more: whole rows are copied."""
+    net = Net()
+    past, now = net.feed("past", values(1, 6, 255, 64)), net.feed("now", values(2, 6, 1, 64))
+    net.give(net.op("Concat", past, now, axis=1))
+    (launch,) = optimise(lower(net.graph())).launches
+    (loop,) = (s for s in launch.kernel.body if isinstance(s, For) and big(s))
+    found = share.share_of_loop(loop, launch.kernel)
+    assert found is not None
+    assert [a.extent for a in found.axes] == [6]
+
+
+def big(s: For) -> bool:
+    """Whether it copies the cache."""
+    inner = [x.axis.extent for x in statements((s,)) if isinstance(x, For)]
+    return not any(isinstance(x, Compute) for x in statements((s,))) and 255 * 64 in inner
