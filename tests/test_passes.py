@@ -12,15 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slices import Net
 
-from sardonyx.kernel.expr import Load, Where, walk
+from sardonyx import types as t
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Buffer, Load, Where, walk, where
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
 from sardonyx.passes.fuse import fuse
+from sardonyx.passes.known import compute_known
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import steps
-from sardonyx.passes.program import Program, verify
-from sardonyx.types import Array
+from sardonyx.passes.program import Launch, Program, verify
+from sardonyx.types import Array, TensorType
 
 UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "Identity", "Sqrt", "Softmax", "LogSoftmax")
 BINARY = ("Add", "Sub", "Mul", "Div", "Max", "Min")
@@ -244,3 +247,17 @@ def test_a_model_may_have_chosen_the_name_of_a_tensor_that_a_pass_makes(taken: s
     net.give(net.op("MatMulInteger", x, weights, np.array(3, np.uint8)))
     net.give(net.op("Neg", net.feed(taken, np.arange(512, dtype=np.int32).reshape(16, 32))))
     check(net)
+
+
+def test_what_weights_decide_makes_no_move_of_arithmetic() -> None:
+    """c ? x : w * 2 stores NaN as the canonical one; c ? x : known would move its bits."""
+    x, w, c = (
+        Tensor(Buffer(n, k, (4,))) for n, k in (("x", t.float32), ("w", t.float32), ("c", t.bool_))
+    )
+    k = Builder(0)
+    y = k.compute((4,), lambda i: where(c[i], x[i], w[i] * 2.0))
+    launch = Launch(k.kernel("choice", (c, x, w), (y,)), ("c", "x", "w"), ("y",), ())
+    tensors = {n: TensorType(b.dtype, (4,)) for n, b in zip("cxwy", (c, x, w, y), strict=True)}
+    program = Program(("c", "x"), ("y",), tensors, {"w": np.ones(4, np.float32)}, (launch,))
+    feeds = {"c": np.ones(4, bool), "x": PAYLOADS}
+    assert outputs(compute_known(program), feeds) == outputs(program, feeds)

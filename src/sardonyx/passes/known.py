@@ -21,6 +21,7 @@ from sardonyx.kernel.expr import (
     Load,
     children,
     free_axes,
+    is_move,
     walk,
 )
 from sardonyx.kernel.interpret import evaluate
@@ -81,7 +82,8 @@ def _statement(
         load = _load(e, axes, known, made, fused)
         if load is not None:
             found[e] = load
-    return replace(s, expr=rewrite(s.expr, found)) if found else s
+    expr = rewrite(s.expr, found)
+    return replace(s, expr=expr) if is_move(expr) == is_move(s.expr) else s  # as to NaN
 
 
 def _is_fixed(e: Expr, known: Mapping[Buffer, Array], fixed: Mapping[int, bool]) -> bool:
