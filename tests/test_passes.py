@@ -249,6 +249,15 @@ def test_a_model_may_have_chosen_the_name_of_a_tensor_that_a_pass_makes(taken: s
     check(net)
 
 
+@pytest.mark.parametrize("taken", ["Relu0_0.blocked", "Conv1_0.blocked", "Conv2_0.last"])
+def test_a_model_may_have_chosen_the_name_of_a_layout(taken: str) -> None:
+    net = Net()
+    x = net.op("Relu", net.feed("x", values(3, 1, 32, 6, 6)))
+    y = net.op("Conv", net.op("Conv", x, values(4, 32, 32, 3, 3)), values(5, 20, 32, 1, 1))
+    net.give(net.op("Neg", net.feed(taken, values(6, 1, 2, 32, 6, 6))), y)
+    check(net)
+
+
 def test_what_weights_decide_makes_no_move_of_arithmetic() -> None:
     """c ? x : w * 2 stores NaN as the canonical one; c ? x : known would move its bits."""
     x, w, c = (

@@ -128,7 +128,7 @@ def mapped(blob: Blob) -> Array:
     path = folder / (blob.digest() + WEIGHTS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not touched(path):
+        if not touched(path, blob.size):
             place(path, blob.pieces())
         return np.memmap(path, np.uint8, "r")
     except OSError as error:
@@ -172,13 +172,14 @@ def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
                 total -= size
 
 
-def touched(path: Path) -> bool:
-    """Whether a file of the cache is there, and more than a crash left of it; it counts as used
-    now, where this process may say so."""
+def touched(path: Path, size: int | None = None) -> bool:
+    """Whether a file of the cache is there, of this size if one is given, and more than a crash
+    left of it; it counts as used now, where this process may say so."""
     with suppress(OSError):
         os.utime(path)
     try:
-        return path.stat().st_size > 0
+        found = path.stat().st_size
+        return found > 0 and size in (None, found)
     except OSError:
         return False
 

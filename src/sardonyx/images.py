@@ -62,12 +62,13 @@ CALLS = 16  # kept for concrete dims
 class Image:
     """What is kept. opened: the graph's inputs and outputs, without operations. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
-    one. weights: their file; "" where there are none. worker: the scratch of each thread but the
-    first."""
+    one. weights: their file and its size; "" where there are none. worker: the scratch of each
+    thread but the first."""
 
     opened: Opened
     library: str
     weights: str
+    weight_bytes: int
     glue: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -191,11 +192,13 @@ def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEn
         return None
     try:
         image = _read((build.cache_folder() / (key + build.IMAGE)).read_bytes())
-        files = filter(None, (image.library, image.weights))
-        if not all(build.touched(build.cache_folder() / name) for name in files):
+        folder = build.cache_folder()
+        if not build.touched(folder / image.library):
             return None
-        if image.glue and build.touched(build.cache_folder() / image.glue):
-            calls.take_glue(build.cache_folder() / image.glue)
+        if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
+            return None
+        if image.glue and build.touched(folder / image.glue):
+            calls.take_glue(folder / image.glue)
         return image.opened, ImageEngine(image, full, threads)
     except _BROKEN:
         return None
@@ -236,6 +239,7 @@ def _image(opened: Opened, engine: Engine) -> Image | None:
         replace(opened, graph=lite),
         made.library.name,
         "" if weights is None else Path(weights).name,
+        made.weights.size,
         calls.glue_file(),
         tuple(program.inputs),
         tuple(program.outputs),

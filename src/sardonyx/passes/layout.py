@@ -19,13 +19,13 @@ from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
-from sardonyx.kernel.ir import Compute, Stmt, expressions
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import TensorType
 
 LANES = 16
@@ -69,6 +69,7 @@ class _State:
     tensors: dict[str, TensorType]
     launches: list[Launch] = field(default_factory=list)
     have: dict[str, list[int]] = field(default_factory=dict)
+    names: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def layouts(self, name: str) -> list[int]:
         return self.have.get(name, [PLAIN])
@@ -83,11 +84,22 @@ class _State:
         known = self.layouts(name)
         if block not in known:
             self._declare(name, block)
-            self.launches.append(_reorder(name, self.tensors[name], known[0], block))
+            reads, writes = (self.name(name, known[0]),), (self.name(name, block),)
+            kernel = _reorder(self.tensors[name], known[0], block)
+            self.launches.append(Launch(kernel, reads, writes, ()))
             self.have[name] = [*known, block]
 
     def _declare(self, name: str, block: int) -> None:
-        self.tensors[_placed_name(name, block)] = _placed(self.tensors[name], block)
+        self.tensors[self.name(name, block)] = _placed(self.tensors[name], block)
+
+    def name(self, name: str, block: int) -> str:
+        """What the tensor is called in a layout."""
+        if block == PLAIN:
+            return name
+        if (name, block) not in self.names:
+            stem = f"{name}.blocked" if block == LANES else f"{name}.last"
+            self.names[name, block] = unused(stem, self.tensors)
+        return self.names[name, block]
 
 
 def _place(launch: Launch, state: _State) -> None:
@@ -148,12 +160,6 @@ def _preferred(tensor: TensorType, near: Iterable[int], first: int = 0) -> list[
     return sorted(kinds, key=lambda b: b != first)
 
 
-def _placed_name(name: str, block: int) -> str:
-    if block == PLAIN:
-        return name
-    return f"{name}.blocked" if block == LANES else f"{name}.last"
-
-
 def _placed(tensor: TensorType, block: int) -> TensorType:
     if block == PLAIN:
         return tensor
@@ -185,8 +191,8 @@ def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State
         body=body,
         views=(),
     )
-    names = tuple(n and _placed_name(n, reads.get(n, PLAIN)) for n in launch.reads)
-    writes = tuple(_placed_name(n, write) for n in launch.writes)
+    names = tuple(n and state.name(n, reads.get(n, PLAIN)) for n in launch.reads)
+    writes = tuple(state.name(n, write) for n in launch.writes)
     return replace(launch, kernel=slim, reads=names, writes=writes)
 
 
@@ -284,8 +290,8 @@ def _index(x: Load, new: Buffer) -> tuple[Expr, ...] | None:
     return (n, expression(whole), *space, expression(form - whole * LANES))
 
 
-def _reorder(name: str, plain: TensorType, have: int, want: int) -> Launch:
-    """The launch that copies a tensor from one layout to another."""
+def _reorder(plain: TensorType, have: int, want: int) -> Kernel:
+    """What copies a tensor from one layout to another."""
     k = Builder(0)
     source = Tensor(Buffer("x", plain.dtype, _placed(plain, have).shape or ()))
     shape = _placed(plain, want).shape or ()
@@ -293,8 +299,7 @@ def _reorder(name: str, plain: TensorType, have: int, want: int) -> Launch:
         out = k.view(source, shape)
     else:
         out = k.compute(shape, lambda *i: source[_at(have, *_plain_index(want, i))])
-    kernel = k.kernel("reorder", (source,), (out,))
-    return Launch(kernel, (_placed_name(name, have),), (_placed_name(name, want),), ())
+    return k.kernel("reorder", (source,), (out,))
 
 
 def _plain_index(block: int, index: Sequence[Expr]) -> tuple[Expr, ...]:
