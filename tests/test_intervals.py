@@ -89,5 +89,5 @@ def test_what_is_left_to_the_monitor_is_seen_by_it(
     assert finding.severity == Severity.DYNAMIC
     monitor = Monitor(policy_of([]))
     sx.Machine(resolve(made), monitor=monitor).run({"x": np.array([value], dtype)})
-    (seen,) = {found.kind for found in monitor.findings}
-    assert seen in finding.monitor.split(", ")
+    seen = {found.kind for found in monitor.findings}
+    assert seen & set(finding.monitor.split(", "))
