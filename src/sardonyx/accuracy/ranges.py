@@ -4,8 +4,9 @@
 
 Each operation is done by kernel/bounds.py on intervals: the exact value of every element, for
 every input of the range, lies between `low` and `high`, and the machine's value for the same input
-is within `error` of it. Weights are exact. Integers have to be fed, or to follow from weights and
-sizes: one that depends on a float of the range is not followed.
+is within `error` of it. Weights are exact. An integer, a condition or a size that depends on a
+float of the range is followed where the whole range decides it, rounding included; what hangs on
+one that it leaves open has no bound (accuracy/follow.py).
 """
 
 from __future__ import annotations
@@ -16,16 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx.accuracy.shadow import of_one_plan
-from sardonyx.errors import FeedError, UnsupportedModel
+from sardonyx.accuracy.follow import Follower
+from sardonyx.accuracy.held import Held, exactly, floats
+from sardonyx.errors import FeedError
+from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
-from sardonyx.infer import kernel_of
-from sardonyx.kernel.bounds import bounds
-from sardonyx.kernel.interpret import evaluate
-from sardonyx.machine import Access, Machine
-from sardonyx.types import Array, DType
-
-Kept = tuple[Array, Array, Array]  # low, high, error
+from sardonyx.kernel.bounds import Bounder
+from sardonyx.types import Array, DType, Value, by_numpy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,49 +42,45 @@ class Bound:
 def ranged(
     graph: Graph,
     ranges: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
-    feeds: Mapping[str, npt.ArrayLike],
+    feeds: Mapping[str, Value],
 ) -> Iterator[Bound]:
-    """A row for each float that an operation writes, in the machine's order.
+    """A row for each float that an operation writes, in the order of the run.
 
     ranges: the ends of float inputs, numbers or arrays; feeds: values of all other inputs, and of
-    ranged ones too where their shape is not fixed. Raises FeedError where an input has neither,
-    UnsupportedModel where data decides sizes.
+    ranged ones too where their shape is not fixed. Raises FeedError where an input has neither.
     """
-    of_one_plan(graph)
-    machine = Machine(graph).start(_midst(graph, ranges, feeds))
-    found, known = dict[str, Kept](), set(graph.initializers) | (set(feeds) - set(ranges))
-    for name in machine.state.valued:
-        if machine.table[name].dtype.is_float:
-            found[name] = _start(np.asarray(machine.value(name)), ranges.get(name))
-    values = {n: machine.value(n) for n in known if n in machine.state.valued}
-    while (record := machine.step()) is not None:
-        op = record.operation
-        if all(a.name in known for a in record.reads):
-            known |= {a.name for a in record.writes}
-            values |= {a.name: machine.value(a.name) for a in record.writes}
-        made, why = _enclosed(machine.state.graph, op, values, found)
-        for access, kept in zip(record.writes, made, strict=True):
-            if access.dtype.is_float:
-                found[access.name] = kept if kept is not None else _nothing(access)
-                low, high, error = found[access.name]
-                bottom, top = (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
-                worst = float(error.max(initial=0.0))
-                why = why if low.size else "it has no elements"
-                yield Bound(op, access.name, access.dtype, bottom, top, worst, why)
+    values = checked(graph, _midst(graph, ranges, feeds))
+    held = {n: exactly(v, 3) for n, v in values.items()}
+    held |= {n: _start(np.asarray(values[n]), e) for n, e in ranges.items() if n in values}
+    rows = list[Bound]()
+
+    def report(op: Operation, name: str, x: Held, why: str) -> None:
+        if isinstance(x.value, np.ndarray) and floats(x.value):
+            dtype, (low, high, error) = by_numpy(x.value.dtype), x.ends
+            assert dtype is not None
+            bottom, top = (float(low.min()), float(high.max())) if low.size else (0.0, 0.0)
+            worst = float(error.max(initial=0.0))
+            if x.lost:
+                bottom, top, worst = -np.inf, np.inf, np.inf
+            why = why if low.size or x.lost else "it has no elements"
+            rows.append(Bound(op, name, dtype, bottom, top, worst, why))
+
+    Follower(3, Bounder, report).run(graph, held, frozenset(graph.symbols))
+    yield from rows
 
 
 def _midst(
     graph: Graph,
     ranges: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]],
-    feeds: Mapping[str, npt.ArrayLike],
-) -> dict[str, npt.ArrayLike]:
+    feeds: Mapping[str, Value],
+) -> dict[str, Value]:
     """Feeds for one run: what is fed, and the low ends of the ranges."""
     made = dict(feeds)
     for name in graph.inputs:
-        tensor = graph.types[name]
         if name in made:
             continue
-        if name not in ranges or not tensor.dtype.is_float:
+        tensor = graph.types.get(name)
+        if name not in ranges or tensor is None or not tensor.dtype.is_float:
             raise FeedError(f"'{name}' has no range of floats and is not fed")
         shape = [d for d in tensor.shape or () if isinstance(d, int)]
         if tensor.shape is None or len(shape) != len(tensor.shape):
@@ -95,39 +89,8 @@ def _midst(
     return made
 
 
-def _start(value: Array, ends: tuple[npt.ArrayLike, npt.ArrayLike] | None) -> Kept:
-    low, high = (value, value) if ends is None else ends
-    wide = [np.broadcast_to(np.asarray(x, np.float64), value.shape).copy() for x in (low, high)]
-    if ends is not None and not (wide[0] <= wide[1]).all():
+def _start(value: Array, ends: tuple[npt.ArrayLike, npt.ArrayLike]) -> Held:
+    wide = [np.broadcast_to(np.asarray(x, np.float64), value.shape).copy() for x in ends]
+    if not (wide[0] <= wide[1]).all():
         raise FeedError("a range has its low end above its high end")
-    return wide[0], wide[1], np.zeros(value.shape)
-
-
-def _nothing(access: Access) -> Kept:
-    infinite = np.full(access.shape, np.inf)
-    return -infinite, infinite, infinite
-
-
-def _enclosed(
-    graph: Graph, op: Operation, values: Mapping[str, object], found: Mapping[str, Kept]
-) -> tuple[list[Kept | None], str]:
-    kernel = kernel_of(graph, op)
-    nothing: list[Kept | None] = [None] * len(kernel.outputs)
-    if not any(b.dtype.is_float for b in kernel.outputs):
-        return nothing, ""
-    given: list[Array | None] = []
-    try:
-        made = bounds(kernel)
-        for name, places in zip(op.inputs, made.inputs, strict=False):
-            if len(places) == 3:
-                given += found[name]
-            elif places and name in values:
-                given.append(np.asarray(values[name]))
-            elif places:
-                return nothing, f"the integers '{name}' depend on the range"
-        results = evaluate(made.kernel, given)
-    except UnsupportedModel as error:
-        return nothing, str(error)
-    rows = [None if at is None else (results[at[0]], results[at[1]], results[at[2]])
-            for at in made.outputs]  # fmt: skip
-    return list(rows), ""
+    return Held(value, (*wide, np.zeros(value.shape)))

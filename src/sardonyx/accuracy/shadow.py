@@ -7,7 +7,8 @@ exact real arithmetic gives for the same inputs. The greatest distance from the 
 the far end of the enclosure bounds the error. The inputs and the weights are exact as they are.
 Integers and conditions that are tensors are taken as the machine computed them: after
 QuantizeLinear or ArgMax the bound speaks of the error since, not of another decision. What cannot
-be followed has no bound, and says why.
+be followed has no bound, and says why. A graph in stages is harder: what hangs on an integer or a
+condition that exact arithmetic might decide otherwise has no bound (accuracy/follow.py).
 
 The bound is sound as far as float64's rounding is IEEE's and the float64 elementary functions are
 within 4 ulp (docs/accuracy.md: 2 on samples against mpmath).
@@ -19,15 +20,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from sardonyx.accuracy.follow import Follower
+from sardonyx.accuracy.held import Held, exactly, floats
 from sardonyx.errors import UnsupportedModel
+from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
-from sardonyx.infer import kernel_of, undetermined
+from sardonyx.infer import kernel_of
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.intervals import Intervals, intervals
 from sardonyx.machine import Access, Machine
-from sardonyx.types import Array, DType
+from sardonyx.stages import is_staged
+from sardonyx.types import Array, DType, Value, by_numpy
 
 Ends = tuple[Array, Array]
 _MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
@@ -50,14 +54,12 @@ class Row:
     why: str = ""
 
 
-def shadow(
-    graph: Graph, feeds: Mapping[str, npt.ArrayLike], *, fused: bool = True
-) -> Iterator[Row]:
-    """A row for each float that an operation writes, in the machine's order.
-
-    Raises UnsupportedModel where data decides sizes or the host takes part.
-    """
-    of_one_plan(graph)
+def shadow(graph: Graph, feeds: Mapping[str, Value], *, fused: bool = True) -> Iterator[Row]:
+    """A row for each float that an operation writes, in the machine's order; where data decide
+    sizes or the host takes part, in the order of its stages, with the steps in subgraphs."""
+    if is_staged(graph):
+        yield from _staged(graph, checked(graph, feeds), fused)
+        return
     machine = Machine(graph, fused=fused).start(feeds)
     found: dict[str, Ends] = {}
     for name in machine.state.valued:
@@ -75,6 +77,22 @@ def shadow(
                 kept = ends if ends is not None else whole(value)
                 found[access.name] = kept
                 yield _row(op, access, value, kept, why)
+
+
+def _staged(graph: Graph, values: Mapping[str, Value], fused: bool) -> list[Row]:
+    """The rows of a graph in stages (accuracy/follow.py)."""
+    rows = list[Row]()
+
+    def report(op: Operation, name: str, x: Held, why: str) -> None:
+        if isinstance(x.value, np.ndarray) and floats(x.value):
+            dtype = by_numpy(x.value.dtype)
+            assert dtype is not None
+            access = Access(name, -1, dtype, x.value.shape)
+            rows.append(_row(op, access, x.value, (x.ends[0], x.ends[1]), why))
+
+    held = {n: exactly(v, 2) for n, v in values.items()}
+    Follower(2, None, report, fused).run(graph, held, frozenset(graph.symbols))
+    return rows
 
 
 def point(value: Array) -> Ends:
@@ -136,13 +154,3 @@ def _unit(value: float, dtype: DType) -> float:
         return float("inf") if value else 5e-324
     digits = _MANTISSA.get(dtype.name, 3)
     return float(2.0 ** (np.floor(np.log2(value)) - digits))
-
-
-def of_one_plan(graph: Graph) -> None:
-    """Raises UnsupportedModel, which names an operation, where data decides sizes or the host takes
-    part: which elements there are, or how often an operation is executed, may hang on rounding."""
-    for error in undetermined(graph).values():
-        raise UnsupportedModel(
-            f"{error}; bounds on errors need a graph whose sizes its inputs decide and in which "
-            "the host has no part: bound the parts around it, which `sardonyx extract` cuts out"
-        )

@@ -29,6 +29,7 @@ from sardonyx.kernel.enclose import (
     greatest,
     least,
     number,
+    settled,
     up,
 )
 from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Fold, Load, Local, Where, alu, where
@@ -70,6 +71,10 @@ class Bounder(Maker):
         error = self.error(e)
         lost = where(alu("isnan", error), number(float("inf")), error)
         return (*Maker.ends(self, e), lost)
+
+    def reach(self, e: Expr) -> Pair:
+        """Where the exact value and the computed one lie."""
+        return settled(self.wide(e))
 
     def error(self, e: Expr) -> Expr:
         """A bound on |computed - exact|."""

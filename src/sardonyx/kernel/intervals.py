@@ -15,6 +15,7 @@ integer or an index depends on a float, or an operation has no enclosure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
@@ -55,7 +56,7 @@ from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expre
 from sardonyx.kernel.recognise import Call, calls
 
 Truth: TypeAlias = tuple[Expr, Expr]  # surely, perhaps
-_COMPARED = ("lt", "le", "eq", "ne", "isnan", "signbit")
+COMPARED = ("lt", "le", "eq", "ne", "isnan", "signbit")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,9 +71,25 @@ class Intervals:
 
 def intervals(kernel: Kernel, make: type[Maker] | None = None) -> Intervals:
     """The kernel of intervals of a kernel of concrete extents. make: keeps more of each float."""
-    roots = [e for s in statements(kernel.body) for e in expressions(s)]
-    maker = (make or Maker)(calls(roots))
+    maker = maker_of(kernel, make)
     body = tuple(x for s in kernel.body for x in maker.statement(s))
+    return assembled(kernel, maker, body, [b for b in kernel.outputs if b.dtype.is_float])
+
+
+def maker_of(kernel: Kernel, make: type[Maker] | None) -> Maker:
+    """What makes the enclosures of a kernel."""
+    return (make or Maker)(calls([e for s in statements(kernel.body) for e in expressions(s)]))
+
+
+def assembled(
+    kernel: Kernel,
+    maker: Maker,
+    body: tuple[Stmt, ...],
+    kept: Sequence[Buffer],
+    further: Sequence[Buffer] = (),
+) -> Intervals:
+    """The kernel of intervals with this body, that gives of the kernel's outputs those of `kept`,
+    then what is further."""
     inputs, places = list[Buffer | None](), []
     for b in kernel.inputs:
         own = () if b is None else maker.buffers(b)
@@ -80,7 +97,7 @@ def intervals(kernel: Kernel, make: type[Maker] | None = None) -> Intervals:
         inputs += own
     outputs, found = list[Buffer](), list[tuple[int, ...] | None]()
     for b in kernel.outputs:
-        own = maker.buffers(b) if b.dtype.is_float else ()
+        own = maker.buffers(b) if b in kept else ()
         found.append(tuple(range(len(outputs), len(outputs) + len(own))) if own else None)
         outputs += own
     written = {s.buffer.root for s in statements(body) if isinstance(s, Compute | Store)}
@@ -88,7 +105,7 @@ def intervals(kernel: Kernel, make: type[Maker] | None = None) -> Intervals:
     temporaries = tuple(b for b in rest if b in written and b not in outputs)
     constants = tuple(x for b in kernel.constants for x in maker.buffers(b))
     name = f"{kernel.name}_intervals"
-    made = Kernel(name, tuple(inputs), tuple(outputs), temporaries, constants, body)
+    made = Kernel(name, tuple(inputs), (*outputs, *further), temporaries, constants, body)
     return Intervals(made, tuple(places), tuple(found))
 
 
@@ -107,6 +124,10 @@ class Maker:
 
     def ends(self, e: Expr) -> tuple[Expr, ...]:
         """What is kept of a float."""
+        return settled(self.pair(e))
+
+    def reach(self, e: Expr) -> Pair:
+        """Where a float lies that decides something."""
         return settled(self.pair(e))
 
     def buffers(self, b: Buffer) -> tuple[Buffer, ...]:
@@ -182,7 +203,7 @@ class Maker:
 
     def _truth(self, e: Expr) -> Truth:
         match e:
-            case Alu(op, args, t.bool_) if op in _COMPARED and args[0].dtype.is_float:
+            case Alu(op, args, t.bool_) if op in COMPARED and args[0].dtype.is_float:
                 ends = [self.pair(a) for a in args]
                 return compared(op, ends[0], ends[-1])
             case Alu("not", (x,), _):
