@@ -50,7 +50,7 @@ TABLE = {
     "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build numpy",
     "whole": f"{SIZES} graph infer passes numpy",
     "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native tune",
-    "accuracy": f"{IR} graph infer machine stages compiler build numpy mpmath",
+    "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} model graph resolve onnx",
     "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"
     " threads engines loading numpy",

@@ -137,8 +137,7 @@ class _Follower:
                 low, high = (replace(e, x=end) for end in self.maker.reach(x))
                 return low, alu("ne", widen(low), widen(high))
         below = [self.decided(x) for x in children(e)]
-        doubt = _any([d for _, d in below])
-        if doubt is None:
+        if all(d is None for _, d in below):
             return e, None
         values, doubts = [v for v, _ in below], [d for _, d in below]
         return _again(e, values), self._doubt(e, values, doubts)
@@ -165,10 +164,9 @@ class _Follower:
             case Fold(_, axes, terms, when):
                 within = _any(doubts[: len(terms)])
                 held = None if when is None else values[-1]
-                found = [None if within is None else Fold("or", axes, (within,), held)]
-                if when is not None and doubts[-1] is not None:
-                    found.append(Fold("or", axes, (doubts[-1],)))
-                return _any(found)
+                inside = None if within is None else Fold("or", axes, (within,), held)
+                last = None if when is None else doubts[-1]
+                return _any([inside, None if last is None else Fold("or", axes, (last,))])
         return _any(doubts)
 
 
