@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -110,6 +111,21 @@ def test_other_bytes_and_other_options_are_other_keys(monkeypatch: pytest.Monkey
     options = SessionOptions()
     options.add_free_dimension_override_by_name("N", 3)
     assert isinstance(InferenceSession(model("N"), options)._sess, NativeEngine)
+
+
+def test_a_model_of_many_pieces_that_names_a_file_has_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    for before in range((1 << 20) - 9, (1 << 20) + 2):
+        path.write_bytes(bytes(before) + b"location" + bytes(5))
+        assert key_of(path, ()) is None
+    path.write_bytes(bytes(1 << 21))
+    assert key_of(path, ()) == key_of(bytes(1 << 21), ())
+
+
+def test_what_is_no_file_has_no_key(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert key_of(tmp_path / "pipe", ()) is None
+    assert key_of("/dev/zero", ()) is None
 
 
 @pytest.mark.parametrize("what", ["*.image", "*.weights", "*.so"])

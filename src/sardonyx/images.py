@@ -15,7 +15,6 @@ the words for a trap) is done by the engine that `full` makes from the model.
 from __future__ import annotations
 
 import io
-import mmap
 import os
 import pickle
 import shutil
@@ -288,12 +287,19 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
     if isinstance(source, bytes):
         key.update(source)
         return None if b"location" in source else key.hexdigest()[:40]
-    try:
-        with open(source, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            key.update(data)
-            return None if data.find(b"location") >= 0 else key.hexdigest()[:40]
-    except (OSError, ValueError, AttributeError):
+    if not os.path.isfile(source):  # a pipe, say
         return None
+    last = b""
+    try:
+        with open(source, "rb") as file:  # not mapped: another process may cut it short meanwhile
+            while piece := file.read(1 << 20):
+                key.update(piece)
+                if b"location" in last[-7:] + piece:
+                    return None
+                last = piece
+    except (OSError, ValueError):
+        return None
+    return key.hexdigest()[:40] if last else None
 
 
 def _surroundings() -> tuple[object, ...]:
