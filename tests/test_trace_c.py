@@ -19,6 +19,7 @@ from onnx.helper import make_node
 from sardonyx import types as t
 from sardonyx.cli import main
 from sardonyx.emit import emit
+from sardonyx.emit.source import Source
 from sardonyx.emit.weights import c_file
 from sardonyx.errors import RunError
 from sardonyx.graph import Graph
@@ -74,11 +75,22 @@ def compiled(graph: Graph, feeds: Mapping[str, Array], folder: Path, flags: str)
     """What the program, compiled as a whole, writes on these feeds."""
     made = observed(started(graph, feeds, fused=True), Subject())
     source = emit(made.program, made.plan, hooks=made.hooks)
+    return traced(source, made.files, feeds, folder, flags)
+
+
+def traced(
+    source: Source,
+    files: Mapping[str, str],
+    feeds: Mapping[str, Array],
+    folder: Path,
+    flags: str,
+) -> str:
+    """What a program writes on these feeds."""
     weights = {"weights.c": c_file(source.prefix, source.blob)}
-    for name, text in {**source.files(), **made.files, **weights}.items():
+    for name, text in {**source.files(), **files, **weights}.items():
         (folder / name).write_text(text)
     names = []
-    for i, name in enumerate(made.program.inputs):
+    for i, name in enumerate(source.inputs):
         names.append(f"input{i}.bin")
         (folder / names[-1]).write_bytes(elements(t.in_memory(feeds[name])))
     sources = ["trace_main.c", "model.c", "observe.c", "weights.c"]

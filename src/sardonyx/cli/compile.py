@@ -24,7 +24,9 @@ from sardonyx.cli.common import (
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import export
+from sardonyx.emit.source import Source
 from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.loading import Opened, open_model
 from sardonyx.machine import Machine
@@ -34,9 +36,11 @@ from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
+from sardonyx.stages import is_staged
 from sardonyx.trace import Subject
 from sardonyx.trace.digest import elements
-from sardonyx.trace.observe import make_rules, observed
+from sardonyx.trace.observe import Observed, make_rules, observed
+from sardonyx.trace.observe_stages import ObservedStages, observed_stages
 from sardonyx.trace.write import started
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, in_memory
@@ -110,14 +114,12 @@ def execute(args: argparse.Namespace) -> int:
 def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]) -> int:
     """Writes the folder of a program that can be observed."""
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
-    machine = started(opened.graph, feeds, fused=True)
     claimed = opened.metadata.custom.get("sonnx.profile")
-    made = observed(machine, Subject(Path(args.model).name, digest, claimed))
-    for _ in machine:
-        pass
-    source = emit(made.program, made.plan, hooks=made.hooks)
+    subject = Subject(Path(args.model).name, digest, claimed)
+    made, source, size = _observed(opened.graph, feeds, subject)
+    outputs = Machine(opened.graph).run(feeds)
     given = [feeds[n] for n in made.program.inputs]
-    results = [machine.outputs[n] for n in made.program.outputs]
+    results = [outputs[n] for n in made.program.outputs]
     paths = export(made.program, source, args.output, given, [np.asarray(x) for x in results])
     for name, text in made.files.items():
         paths.append(args.output / name)
@@ -129,5 +131,18 @@ def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]
         file.write(make_rules(len(given)))
     for path in paths:
         print(f"{path}  {size_text(path.stat().st_size)}")
-    print(f"N: {size_text(machine.plan.size)}; write a trace with: make -C {args.output} trace")
+    print(f"N: {size_text(size)}; write a trace with: make -C {args.output} trace")
     return 0
+
+
+def _observed(
+    graph: Graph, feeds: Mapping[str, Array], subject: Subject
+) -> tuple[Observed | ObservedStages, Source, int]:
+    """The program that can be observed, its C, and N."""
+    if is_staged(graph):
+        staged = observed_stages(graph, feeds, subject)
+        source = emit(staged.program, staged.plan, watched=staged.watched)
+        return staged, source, staged.plan.size
+    machine = started(graph, feeds, fused=True)
+    made = observed(machine, subject)
+    return made, emit(made.program, made.plan, hooks=made.hooks), machine.plan.size

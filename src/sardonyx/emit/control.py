@@ -22,6 +22,14 @@ def control(
     scratch = [places.temporary(number, i) for i in range(len(launch.kernel.temporaries))]
     head = [f"{prefix}_context inner = *c;", f"inner.memory = {scratch[0]};"]
     match call.kind:
+        case "Part":
+            lines = [
+                _array("const void *const given", reads),
+                _array("void *const result", writes),
+                "inner.inputs = given;",
+                "inner.outputs = result;",
+                f"{names[0]}(&inner, status);",
+            ]
         case "If":
             lines = _if(launch, call, reads, writes, names)
         case "Loop":

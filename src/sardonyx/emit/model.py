@@ -13,20 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TypeAlias
 
 from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
+from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
 
-Hook: TypeAlias = tuple[int, bool, bool]
 CONTRACT_FLAGS = (
     "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
 )
@@ -44,6 +43,7 @@ def emit(
     unfused: bool = False,
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
+    watched: Mapping[object, Watched] | None = None,
     worker: Dim | None = None,
 ) -> Source:
     """The C of a program.
@@ -55,16 +55,25 @@ def emit(
     numerics="unfused". extents: symbolic dims that the program finds as it runs; then there is a
     plan for their bounds, and no other symbol. hooks: launches that are observed, as observe.h
     (which the caller provides) says; a hook is a step, whether it begins with this launch, and
-    whether it ends with it. worker: with a number, the caller may supply a parallel_for, and each
+    whether it ends with it. watched: what is observed of this program, and of each program in it,
+    where it is one in stages. worker: with a number, the caller may supply a parallel_for, and each
     thread but the first needs so many bytes of scratch; the printer shares out work then.
     """
     symbols = (*symbols, *(e.symbol for e in extents))
+    seen = watched or {}
     places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker or 0), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
         inner = Places(body.program, body.plan, places.blob, worker=places.worker)
         inside = wrappers_of(body.program, inner, label)
-        steps = _steps(body.program, inner, inside, prefix, f"{label}steps")
+        steps = _steps(
+            body.program,
+            inner,
+            inside,
+            prefix,
+            f"{label}steps",
+            watched=seen.get(body.program) if seen else None,
+        )
         return "\n".join([*(w.text for w in inside), *steps, ""]), f"{label}steps"
 
     def wrappers_of(program: Program, places: Places, label: str) -> list[Wrapper]:
@@ -74,7 +83,15 @@ def emit(
         ]
 
     wrappers = wrappers_of(program, places, "")
-    steps = _steps(program, places, wrappers, prefix, extents=extents, hooks=hooks or {})
+    steps = _steps(
+        program,
+        places,
+        wrappers,
+        prefix,
+        extents=extents,
+        hooks=hooks or {},
+        watched=seen.get(program) if seen else None,
+    )
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
@@ -83,7 +100,7 @@ def emit(
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix, extents, worker),
-        main=first + _main(rest, '#include "observe.h"\n' if hooks else ""),
+        main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else ""),
         units=split,
         blob=places.blob,
         memory=None if plan is None else plan.size,
@@ -146,16 +163,21 @@ def _steps(
     name: str = "sx_steps",
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
+    watched: Watched | None = None,
 ) -> list[str]:
     """The function that does everything, in order."""
     written = {n: i for i, launch in enumerate(program.launches) for n in launch.writes}
-    lines = _copies_in(program, places) + _found(extents, written, -1, places)
+    lines = first(watched) if watched else []
+    lines += _copies_in(program, places) + _found(extents, written, -1, places)
     lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
+    lines += told(watched.begin, places.tensor) if watched and watched.begin else []
     for i, w in enumerate(wrappers):
         call = _called(i, w)
-        lines += _hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
+        call = hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
+        lines += call_of(watched, i, w, call, places.tensor) if watched else call
         lines += _found(extents, written, i, places)
     lines += [*_copies_out(program, places), *(["SARDONYX_END(c->memory);"] if hooks else [])]
+    lines += told(watched.end, places.tensor) if watched and watched.end else []
     used = list(declarations("\n".join(lines)))
     unused = [] if "status" in "\n".join(lines) else ["(void)status;"]
     body = [*used, *unused, *(lines or ["(void)c;"])]
@@ -170,22 +192,6 @@ def _called(number: int, w: Wrapper) -> list[str]:
         lines = [f"status->operation = {number};", f"{w.name}(c, status);"]
         return [*lines, "if (status->error) return;"]
     return [f"{w.name}(c);"] if "{" in w.text else []
-
-
-def _hooked(number: int, w: Wrapper, call: list[str], hook: Hook) -> list[str]:
-    """A call that is observed; one with which a step does not end is made for the observer."""
-    step, begins, ends = hook
-    before = [f"SARDONYX_BEFORE(c->memory, {step});"] if begins else []
-    if not ends:
-        status = ", status" if w.traps else ""
-        calm = ["if (SARDONYX_OBSERVED) status->error = 0;"] if w.traps else []
-        return [*before, f"if (SARDONYX_OBSERVED) {w.name}(c{status});", *calm]
-    if w.traps:
-        call = [*call[:-1], "if (status->error) {", f"  SARDONYX_TRAP(c->memory, {step});"]
-        call += ["  return;", "}"]
-    stop = f"  status->error = 4, status->operation = {number};"
-    after = [f"if (SARDONYX_AFTER(c->memory, {step})) {{", stop, "  return;", "}"]
-    return [*before, *call, *after]
 
 
 def _found(

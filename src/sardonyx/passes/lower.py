@@ -7,8 +7,10 @@ known. Anything else about them is for the stages of the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from sardonyx import types as t
 from sardonyx.dims import symbols
@@ -29,25 +31,31 @@ from sardonyx.plan import plan
 from sardonyx.plan.kernels import byte_size
 from sardonyx.types import TensorType
 
+Make: TypeAlias = Callable[[Operation, str, Graph], Body]
 
-def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program:
+
+def lower(
+    graph: Graph, overridable: bool = True, fused: bool = True, make: Make | None = None
+) -> Program:
     """The program of a graph. Overridable initializers are inputs, or weights if not asked for.
-    `fused` is as in the numerics contract, for the constants of subgraphs.
+    `fused` is as in the numerics contract, for the constants of subgraphs. make: what makes the
+    program of a subgraph, by its operation and attribute; then every If is kept.
 
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
-    graph = taken(graph)
+    graph = graph if make else taken(graph)
+    made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
     launches: list[Launch] = []
     tensors = dict(graph.types)
     for op in graph.operations:
         if op.subgraphs and op.op_type in CONTROL and not op.domain:
-            launches += _control(graph, op, tensors, fused)
+            launches += _control(graph, op, tensors, made)
             found = {n: tensors[n] for n in op.outputs if n and tensors[n] != graph.types.get(n)}
             if found:
                 known = replace(graph, declared={**graph.declared, **found})
-                return lower(infer(known), overridable, fused)
+                return lower(infer(known), overridable, fused, make)
         elif on_host(graph.types, graph, op):
             raise UnsupportedModel(f"{op} is performed by the host: compiled C does not have it")
         else:
@@ -58,33 +66,37 @@ def lower(graph: Graph, overridable: bool = True, fused: bool = True) -> Program
 
 
 def _control(
-    graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool
+    graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make
 ) -> list[Launch]:
     match op.op_type, op.since:
         case "If", _:
-            return [_if(graph, op, tensors, fused)]
+            return [_if(graph, op, tensors, make)]
         case "Loop", _:
-            return [_loop(graph, op, tensors, fused)]
+            return [_loop(graph, op, tensors, make)]
         case "Scan", since if since >= 9:
-            return _scan(graph, op, tensors, fused)
+            return _scan(graph, op, tensors, make)
     raise Undetermined(f"{op}: Scan-{op.since} is for the host")
 
 
-def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
-    branches = (op.subgraphs["then_branch"], op.subgraphs["else_branch"])
-    bodies = [_body(op, _inferred(graph, op, b, (), tensors), fused) for b in branches]
+def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> Launch:
+    bodies = [
+        _body(op, name, _inferred(graph, op, op.subgraphs[name], (), tensors), make)
+        for name in ("then_branch", "else_branch")
+    ]
     kinds = [_given(b) for b in bodies]
     if kinds[0] != kinds[1]:
         raise Undetermined(f"{op}: its branches give {_text(kinds[0])} and {_text(kinds[1])}")
     results = _results(op, op.outputs, kinds[0], tensors)
-    return _launch(op, (op.inputs[0], *_captured(op)), results, tensors, Call("If", tuple(bodies)))
+    return _launch(
+        (op,), (op.inputs[0], *_captured(op)), results, tensors, Call("If", tuple(bodies))
+    )
 
 
-def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> Launch:
+def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> Launch:
     trips, cond, *carried = (*op.inputs, *[""] * (2 - len(op.inputs)))
     own = [TensorType(t.int64, ()), TensorType(t.bool_, ()), *_known(op, carried, tensors)]
     body = _inferred(graph, op, op.subgraphs["body"], own, tensors)
-    made, states = _body(op, body, fused), len(carried)
+    made, states = _body(op, "body", body, make), len(carried)
     _, *kinds = _given(made)
     if kinds[:states] != own[2:]:
         raise Undetermined(f"{op}: a carried value changes its type")
@@ -94,14 +106,14 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bo
     results = _results(op, op.outputs, kinds, tensors)
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
     call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
-    return _launch(op, reads, results, tensors, call)
+    return _launch((op,), reads, results, tensors, call)
 
 
 def _rows(kind: TensorType, count: int) -> TensorType:
     return TensorType(kind.dtype, (count, *(kind.shape or ())))
 
 
-def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bool) -> list[Launch]:
+def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> list[Launch]:
     count = int(op.attributes["num_scan_inputs"])
     states, names, before = len(op.inputs) - count, list(op.inputs), list[Launch]()
     kinds = _known(op, op.inputs, tensors)
@@ -114,7 +126,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bo
     if len(lengths) != 1:
         raise Undetermined(f"{op}: the scanned inputs have the lengths {sorted(map(str, lengths))}")
     own = [*moved[:states], *(TensorType(k.dtype, (k.shape or ())[1:]) for k in moved[states:])]
-    made = _body(op, _inferred(graph, op, op.subgraphs["body"], own, tensors), fused)
+    made = _body(op, "body", _inferred(graph, op, op.subgraphs["body"], own, tensors), make)
     given = _given(made)
     if given[:states] != moved[:states]:
         raise Undetermined(f"{op}: a state changes its type")
@@ -132,7 +144,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], fused: bo
     backward = tuple(bool(d) for name, n in flags for d in _flags(op, name, n))
     results = _results(op, plain, given, tensors)
     call = Call("Scan", (made,), states, backward)
-    return [*before, _launch(op, (*names, *_captured(op)), results, tensors, call), *after]
+    return [*before, _launch((op,), (*names, *_captured(op)), results, tensors, call), *after]
 
 
 def _flags(op: Operation, name: str, count: int) -> Sequence[int]:
@@ -174,12 +186,18 @@ def _inferred(
     return infer(replace(body, inputs=inputs, types=types, declared={}, values=values))
 
 
-def _body(op: Operation, graph: Graph, fused: bool) -> Body:
+def _body(op: Operation, name: str, graph: Graph, make: Make) -> Body:
+    """A subgraph as a program, what it gives being of known sizes."""
+    body = make(op, name, graph)
+    _known(op, body.program.outputs, body.program.tensors)
+    return body
+
+
+def _optimised(fused: bool, op: Operation, name: str, graph: Graph) -> Body:
     """A subgraph optimised and planned."""
     from sardonyx.passes.pipeline import optimise
 
     program = optimise(lower(graph, fused=fused), fused)
-    _known(op, program.outputs, program.tensors)
     return Body(program, plan(timeline_of(program)))
 
 
@@ -221,8 +239,14 @@ def _results(
     return found
 
 
+def part(operations: Sequence[Operation], body: Body, tensors: Mapping[str, TensorType]) -> Launch:
+    """The launch of a program in a part of M of its own."""
+    reads, writes = body.program.inputs, body.program.outputs
+    return _launch(operations, reads, writes, tensors, Call("Part", (body,)))
+
+
 def _launch(
-    op: Operation,
+    operations: Sequence[Operation],
     reads: Sequence[str],
     writes: Sequence[str],
     tensors: Mapping[str, TensorType],
@@ -233,14 +257,14 @@ def _launch(
     inputs = tuple(_buffer(f"x{i}", tensors[n]) for i, n in enumerate(reads))
     outputs = tuple(_buffer(f"y{i}", tensors[n]) for i, n in enumerate(writes))
     sizes = [max((b.plan.size for b in call.bodies), default=0)]
-    for body in call.bodies if call.kind != "If" else ():
+    for body in call.bodies if call.kind in ("Loop", "Scan") else ():
         sizes += [s for s in _carried(body, call) for _ in range(2)]
         sizes += [byte_size("a row", kind) for kind in _rows_of(body, call) if kind.is_ragged]
     scratch = tuple(
         Buffer(f"t{i}", t.uint8, (max(1, -(-s // 64) * 64),)) for i, s in enumerate(sizes)
     )
     kernel = Kernel(call.kind, inputs, outputs, scratch, (), ())
-    return Launch(kernel, tuple(reads), tuple(writes), (op,), call)
+    return Launch(kernel, tuple(reads), tuple(writes), tuple(operations), call)
 
 
 def _buffer(name: str, kind: TensorType) -> Buffer:

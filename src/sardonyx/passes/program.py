@@ -48,7 +48,8 @@ class Body:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """Control flow (passes/control.py). kind: "If", "Loop" or "Scan". states: the carried values.
+    """Control flow (passes/control.py). kind: "If", "Loop", "Scan", or "Part": the body, once, of
+    the inputs and outputs of the launch. states: the carried values.
     backward: of scanned inputs, then of outputs, which go from the last element to the first.
     given: whether there is a trip count, and a condition."""
 

@@ -1,12 +1,8 @@
 /* Flags and traces: what observe.h declares. The tables above say what each operation touches. */
 
-static const unsigned char *sx_at(const unsigned char *memory, const sx_region *r) {
-  return memory + r->offset;
-}
-
 /* 1: a NaN is there, 2: an infinity, 4: nothing is. */
 static int sx_special(const unsigned char *memory, const sx_region *r) {
-  const unsigned char *p = sx_at(memory, r);
+  const unsigned char *p = memory + r->offset;
   int found = 0;
   int64_t i;
   if (r->count == 0) return 4;
@@ -31,9 +27,8 @@ static int sx_special(const unsigned char *memory, const sx_region *r) {
 }
 
 #if defined(SARDONYX_TRACE)
-static void sx_digest(const unsigned char *memory, const sx_region *r, unsigned char digest[32]) {
+static void sx_digest(const unsigned char *p, const sx_region *r, unsigned char digest[32]) {
   const uint16_t one = 1;
-  const unsigned char *p = sx_at(memory, r);
   sx_sha256 h;
   sx_sha256_start(&h);
   if (r->kind == 'p') { /* a byte for each element, in its low bits */
@@ -63,6 +58,10 @@ static struct {
   void *to;
   unsigned char chain[32], level[64][32], held[SX_HELD][32];
   int lines;
+#if defined(SX_DEPTH)
+  int steps, layouts;
+  int64_t turns[SX_DEPTH];
+#endif
   sx_sha256 body, leaf;
 } sx_run;
 
@@ -144,9 +143,10 @@ static void sx_close(void) {
   sx_write("\"}\n", 3);
 }
 
-/* The pieces of a line; `flags` and `held` belong to a step, `trapped` has no digests after it. */
-static void sx_line(const unsigned char *memory, const sx_piece *p, const sx_region *regions,
-                    int reads, const unsigned char *flags, int trapped) {
+/* The pieces of a line; `flags` and `held` belong to a step, `trapped` has no digests after it;
+   `at`: where its tensors lie outside of M. */
+static void sx_line(const unsigned char *memory, const void *const *at, const sx_piece *p,
+                    const sx_region *regions, int reads, const unsigned char *flags, int trapped) {
   unsigned char digest[32];
   sx_open();
   for (; p->kind; p++) switch (p->kind) {
@@ -156,40 +156,51 @@ static void sx_line(const unsigned char *memory, const sx_piece *p, const sx_reg
       case 'f': sx_number(flags[p->index]); break;
       case 'c': sx_number(p->index < 0 ? sx_run.lines - 1 : p->index); break;
       case 'm': sx_root(digest), sx_hash(digest); break;
+#if defined(SX_DEPTH)
+      case 'n': sx_number(sx_run.steps); break;
+      case 'l': sx_number(sx_run.layouts - 1); break;
+      case 's': sx_number(sx_run.turns[p->index]); break;
+#endif
       default: /* 'd': the digest of a tensor now */
         if (trapped) break;
-        sx_digest(memory, regions + reads + p->index, digest);
+        regions += reads + p->index;
+        sx_digest(at ? (const unsigned char *)at[p->index] : memory + regions->offset, regions,
+                  digest);
+        regions -= reads + p->index;
         sx_hash(digest);
     }
   sx_close();
 }
 #endif
 
+#if !defined(SX_DEPTH)
 void sx_begin(const unsigned char *memory) {
 #if defined(SARDONYX_TRACE)
   memset(sx_run.chain, 0, 32);
   sx_run.lines = 0;
-  sx_line(memory, sx_header, sx_initial, 0, 0, 0);
+  sx_line(memory, 0, sx_header, sx_initial, 0, 0, 0);
 #else
   (void)memory;
 #endif
 }
+#endif
 
 void sx_before(unsigned char *memory, int k) {
   const sx_step *s = sx_table + k;
-  unsigned char *flags = memory + SARDONYX_FLAGS + 64 * (size_t)k;
+  unsigned char *flags = memory + sx_table[k].flags;
   int i, found = 0;
   memset(flags, 0, 7);
   for (i = 0; i < s->reads; i++) found |= sx_special(memory, s->regions + i);
   flags[16] = (unsigned char)found;
 #if defined(SARDONYX_TRACE)
-  for (i = 0; i < s->reads + s->writes; i++) sx_digest(memory, s->regions + i, sx_run.held[i]);
+  for (i = 0; i < s->reads + s->writes; i++)
+    sx_digest(memory + s->regions[i].offset, s->regions + i, sx_run.held[i]);
 #endif
 }
 
 int sx_after(unsigned char *memory, int k) {
   const sx_step *s = sx_table + k;
-  unsigned char *flags = memory + SARDONYX_FLAGS + 64 * (size_t)k;
+  unsigned char *flags = memory + sx_table[k].flags;
   int i, found = 0, stops = 0;
   for (i = 0; i < s->writes; i++) found |= sx_special(memory, s->regions + s->reads + i);
   found &= ~flags[16];
@@ -197,26 +208,51 @@ int sx_after(unsigned char *memory, int k) {
   flags[1] = (unsigned char)(found >> 1 & 1);
   flags[6] = (unsigned char)(found >> 2);
 #if defined(SARDONYX_TRACE)
-  sx_line(memory, s->line, s->regions, s->reads, flags, 0);
+  sx_line(memory, 0, s->line, s->regions, s->reads, flags, 0);
+#if defined(SX_DEPTH)
+  sx_run.steps++;
+#endif
 #endif
   for (i = 0; i < 7; i++) stops |= flags[i] && flags[8 + i];
   return stops;
 }
 
 void sx_trapped(unsigned char *memory, int k) {
-  unsigned char *flags = memory + SARDONYX_FLAGS + 64 * (size_t)k;
+  unsigned char *flags = memory + sx_table[k].flags;
   memset(flags, 0, 7);
   flags[5] = 1;
 #if defined(SARDONYX_TRACE)
-  sx_line(memory, sx_table[k].line, sx_table[k].regions, sx_table[k].reads, flags, 1);
-  sx_line(memory, sx_cut, sx_outputs, 0, 0, 0);
+  sx_line(memory, 0, sx_table[k].line, sx_table[k].regions, sx_table[k].reads, flags, 1);
+#if defined(SX_DEPTH)
+  sx_run.steps++;
+#else
+  sx_line(memory, 0, sx_cut, sx_outputs, 0, 0, 0);
+#endif
 #endif
 }
 
+#if defined(SX_DEPTH)
+/* An operation at this depth begins its subgraphs. */
+void sx_opens(int depth) { sx_run.turns[depth] = -1; }
+
+/* A line that is no step in M. `at`: where its tensors lie, unless that is in M. */
+void sx_tell(int k, const unsigned char *memory, const void *const *at) {
+  const sx_step *s = sx_table + k;
+  if (s->kind == 'h') {
+    memset(sx_run.chain, 0, 32);
+    sx_run.lines = sx_run.steps = sx_run.layouts = 0;
+  }
+  if (s->kind == 'l') sx_run.layouts++;
+  if (s->kind == 'b') sx_run.turns[s->flags]++;
+  sx_line(memory, s->kind == 'l' ? 0 : at, s->line, s->regions, 0, 0, 0);
+  if (s->kind == 'o') sx_run.steps++;
+}
+#else
 void sx_end(const unsigned char *memory) {
 #if defined(SARDONYX_TRACE)
-  sx_line(memory, sx_footer, sx_outputs, 0, 0, 0);
+  sx_line(memory, 0, sx_footer, sx_outputs, 0, 0, 0);
 #else
   (void)memory;
 #endif
 }
+#endif

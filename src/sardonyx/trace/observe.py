@@ -24,7 +24,7 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import Plan, padded
 from sardonyx.plan.kernels import byte_size, step_of
-from sardonyx.trace.form import Form, Hole, Subject, Template, footer_template, form
+from sardonyx.trace.form import Form, Hole, Subject, footer_template, form
 from sardonyx.types import TensorType
 
 SLOT = 64  # bytes of flags per operation
@@ -32,6 +32,15 @@ LITERAL = 400  # characters of a string literal
 _KINDS = {"initial": "d", "read": "r", "before": "b", "after": "d", "flag": "f", "output": "d"}
 
 Hook = tuple[int, bool, bool]  # step, whether it begins here, whether it ends here
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """What is counted as a graph runs in stages. kind: "n" the steps, "l" the layouts of M, "s" the
+    executions of a subgraph; index: its depth."""
+
+    kind: str
+    index: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,15 +55,33 @@ class Observed:
     flags: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """The program of a part of known sizes, with a launch for each obligation; its plan, whose M
+    begins with the machine's; the steps that its launches are; where the flags begin in M."""
+
+    program: Program
+    plan: Plan
+    hooks: Mapping[int, Hook]
+    flags: int
+
+
 def observed(machine: Machine | Segment, subject: Subject) -> Observed:
     """The program of a machine that was started on a graph of known sizes, and took no step."""
-    graph = machine.state.graph
-    made, base = form(machine, subject), padded(machine.plan.size)
+    made, given = form(machine, subject), with_checks(machine)
+    files = _files(made, given.flags, given.plan, given.program)
+    return Observed(given.program, given.plan, given.hooks, files, given.flags)
+
+
+def with_checks(machine: Machine | Segment) -> Checked:
+    """The program of such a machine, and of what the monitor asks of its operations."""
+    graph, records = machine.state.graph, machine.records()
+    base = padded(machine.plan.size)
     launches, scratch, hooks = list[Launch](), list[tuple[int, ...]](), dict[int, Hook]()
     names, sizes = dict[str, TensorType](), dict[str, int]()
-    end = beyond = base + SLOT * len(made.steps)
+    end = beyond = base + SLOT * len(records)
     plain = {launch.operations[0]: launch for launch in lower(graph, overridable=False).launches}
-    for k, (record, _) in enumerate(made.steps):
+    for k, record in enumerate(records):
         kernel = kernel_of(graph, record.operation)
         check = checks(kernel, record.operation.op_type)
         if check is not None:
@@ -81,7 +108,7 @@ def observed(machine: Machine | Segment, subject: Subject) -> Observed:
         scratch=tuple(scratch),
         size=padded(end),
     )
-    return Observed(program, plan, hooks, _files(made, base, plan, program), base)
+    return Checked(program, plan, hooks, base)
 
 
 def _check(step: int, launch: Launch, kernel: Kernel) -> Launch:
@@ -99,26 +126,30 @@ def _stacked(kernel: Kernel, start: int, end: int) -> tuple[tuple[int, ...], int
 
 
 @cache
-def _text(name: str) -> str:
+def text_of(name: str) -> str:
     return files("sardonyx.trace").joinpath(name).read_text("utf-8")
 
 
 def _files(made: Form, base: int, plan: Plan, program: Program) -> dict[str, str]:
     """Every C file beside the program's own."""
-    header = _text("observe.h").replace("@FLAGS@", str(base))
+    header = text_of("observe.h").replace("@FLAGS@", str(base))
+    return {
+        "observe.h": header.replace("@OPERATIONS@", str(len(made.steps))),
+        "observe.c": "\n".join([HEAD, *_tables(made, base), text_of("observe.c"), "#endif\n"]),
+        **beside(program, plan),
+    }
+
+
+def beside(program: Program, plan: Plan) -> dict[str, str]:
+    """The files that do not depend on what is observed."""
     sizes = [
         [_size(program.tensors[n]) for n in names] for names in (program.inputs, program.outputs)
     ]
-    main = _text("trace_main.c").replace("@MEMORY@", str(max(1, plan.size)))
+    main = text_of("trace_main.c").replace("@MEMORY@", str(max(1, plan.size)))
     for key, given in zip(("IN", "OUT"), sizes, strict=True):
         main = main.replace(f"@{key}PUTS@", ", ".join(map(str, given)) or "0")
         main = main.replace(f"@{key}@", str(len(given)))
-    return {
-        "observe.h": header.replace("@OPERATIONS@", str(len(made.steps))),
-        "observe.c": "\n".join([_HEAD, *_tables(made), _text("observe.c"), "#endif\n"]),
-        "sha256.h": _text("sha256.h"),
-        "trace_main.c": main,
-    }
+    return {"sha256.h": text_of("sha256.h"), "trace_main.c": main}
 
 
 def make_rules(inputs: int) -> str:
@@ -144,7 +175,7 @@ def _size(tensor: TensorType) -> int:
     return byte_size("an input or output", tensor)
 
 
-_HEAD = """\
+HEAD = """\
 /* Written by Sardonyx: what is observed of model.c. */
 #include "observe.h"
 #if defined(SARDONYX_TRACE) || defined(SARDONYX_MONITOR)
@@ -155,31 +186,40 @@ _HEAD = """\
 #endif
 typedef struct { int64_t offset, count; int width; char kind; } sx_region;
 typedef struct { char kind; int index; const char *text; } sx_piece;
-typedef struct { const sx_region *regions; int reads, writes; const sx_piece *line; } sx_step;
+typedef struct {
+  const sx_region *regions;
+  int reads, writes;
+  const sx_piece *line;
+  int64_t flags;
+  char kind;
+} sx_step;
 """
 
 
-def _tables(made: Form) -> Iterator[str]:
+def _tables(made: Form, base: int) -> Iterator[str]:
     """The regions and lines of all steps, of the header and of the footers."""
     held = max((len(r.reads) + len(r.writes) for r, _ in made.steps), default=1)
     yield f"#define SX_HELD {max(1, held)}"
     rows = []
     for k, (record, _) in enumerate(made.steps):
-        yield _regions(f"sx_regions{k}", (*record.reads, *record.writes))
-        rows.append(f"{{sx_regions{k}, {len(record.reads)}, {len(record.writes)}, SX_LINE({k})}}")
+        yield regions(f"sx_regions{k}", (*record.reads, *record.writes))
+        touched = f"sx_regions{k}, {len(record.reads)}, {len(record.writes)}"
+        rows.append(f"{{{touched}, SX_LINE({k}), {base + SLOT * k}, 's'}}")
     yield "#if defined(SARDONYX_TRACE)\n#define SX_LINE(k) sx_line##k"
-    yield _regions("sx_initial", made.initial)
-    yield _regions("sx_outputs", made.outputs)
+    yield regions("sx_initial", made.initial)
+    yield regions("sx_outputs", made.outputs)
     for k, (_, template) in enumerate(made.steps):
-        yield _pieces(f"sx_line{k}", template)
-    yield _pieces("sx_header", made.header)
+        yield pieces(f"sx_line{k}", template)
+    yield pieces("sx_header", made.header)
     for name, end in (("sx_footer", "complete"), ("sx_cut", "trapped")):
-        yield _pieces(name, footer_template(made.outputs, end), root=True)
+        yield pieces(name, footer_template(made.outputs, end), root=True)
     yield "#else\n#define SX_LINE(k) 0\n#endif"
-    yield "static const sx_step sx_table[] = {\n" + ",\n".join(rows or ["{0, 0, 0, 0}"]) + "};"
+    yield (
+        "static const sx_step sx_table[] = {\n" + ",\n".join(rows or ["{0, 0, 0, 0, 0, 0}"]) + "};"
+    )
 
 
-def _regions(name: str, accesses: Sequence[Access]) -> str:
+def regions(name: str, accesses: Sequence[Access]) -> str:
     rows = [_region(a) for a in accesses] or ["{0, 0, 1, 'i'}"]
     return f"static const sx_region {name}[] = {{{', '.join(rows)}}};"
 
@@ -192,10 +232,12 @@ def _region(a: Access) -> str:
     return f"{{{a.offset}, {prod(a.shape)}, {width}, '{kind}'}}"
 
 
-def _pieces(name: str, template: Template, root: bool = False) -> str:
+def pieces(name: str, template: Sequence[str | Hole | Counter], root: bool = False) -> str:
     rows = []
     for p in template:
         match p:
+            case Counter(kind, index):
+                rows.append(f"{{'{kind}', {index}, 0}}")
             case Hole("count"):
                 rows.append("{'c', -1, 0}")
             case Hole(kind, index):

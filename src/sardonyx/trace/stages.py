@@ -20,7 +20,7 @@ the operations around it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.machine import Access, Segment, StepRecord
 from sardonyx.machine.state import cut
-from sardonyx.monitor import KINDS, Monitor
+from sardonyx.monitor import KINDS, Kind, Monitor
 from sardonyx.stages import Execution, Runner, Stage
 from sardonyx.trace.chain import Chain, Keep
 from sardonyx.trace.digest import dumps, elements, of_bytes, of_graph, of_table
@@ -96,12 +96,12 @@ class Recorder(Runner[_Part]):
         try:
             found = super().take(execution, stage)
         except RunError:
-            lost = [_lost(name) for name in filter(None, op.outputs)]
-            self._step(op, read, lost, {"index"}, None)
+            gone = [lost(name) for name in filter(None, op.outputs)]
+            self._step(op, read, gone, {"index"}, None)
             raise
         finally:
             self._inside = outer
-        written = [_new(self.held(n, v)) for n, v in found.items()]
+        written = [new(self.held(n, v)) for n, v in found.items()]
         self._step(op, read, written, frozenset(), None)
         return found
 
@@ -116,9 +116,8 @@ class Recorder(Runner[_Part]):
         arity = len(op.subgraphs[name].inputs)
         parts = (graph.inputs[:arity], graph.inputs[arity:])
         own, captured = ([self.held(n, values[n]) for n in names] for names in parts)
-        head: Row = {"body": True, "scope": self._scope, "inputs": own, "captured": captured}
         weights = [self.held(n, v) for n, v in graph.initializers.items()]
-        self._line({**head, "initial": weights, "outputs": list(graph.outputs)})
+        self.lines.append(body_line(self._scope, own, captured, weights, graph.outputs))
         try:
             return super()._body(graph, values)
         finally:
@@ -133,8 +132,7 @@ class Recorder(Runner[_Part]):
         ]
         plan = of_table(segment.state.table, segment.plan.size)
         number, self._parts = self._parts, self._parts + 1
-        head: Row = {"layout": number, "scope": self._scope, "plan": plan}
-        self._line({**head, "memory": segment.plan.size, "initial": initial})
+        self.lines.append(layout_line(number, self._scope, plan, segment.plan.size, initial))
         for record in segment.records():
             self._stepped(segment, record, number)
         segment.step()
@@ -148,21 +146,16 @@ class Recorder(Runner[_Part]):
             segment.step()
             after = [str(self._in_memory(segment, a)["sha256"]) for a in record.writes]
         finally:
-            written = [_written(row, d) for row, d in zip(before, after, strict=True)]
+            written = [written_as(row, d) for row, d in zip(before, after, strict=True)]
             flags = {f.kind for f in self.monitor.findings[seen:]}
             self._step(record.operation, read, written, flags, part)
 
     def _step(
         self, op: Operation, read: list[Row], written: list[Row], flags: Any, part: int | None
     ) -> None:
-        head: Row = {"step": self._steps, "scope": self._scope, "layout": part}
         told = {kind: int(kind in flags) for kind in KINDS}
-        rows: Row = {"operation": described(op), "reads": read, "writes": written, "flags": told}
-        self._line({**head, **rows})
+        self.lines.append(step_line(self._steps, self._scope, part, op, read, written, told))
         self._steps += 1
-
-    def _line(self, row: Row) -> None:
-        self.lines.append(dumps(row)[:-1])
 
     def held(self, name: str, value: Value) -> Row:
         """A value outside of M, with its digest."""
@@ -173,9 +166,7 @@ class Recorder(Runner[_Part]):
             known = (value, digest)
             self._known = {id(value): known} if len(self._known) > 256 else self._known
             self._known[id(value)] = known
-        dtype, shape, size = kind(value)
-        place = {"name": name, "dtype": dtype, "shape": list(shape), "offset": OUTSIDE}
-        return {**place, "size": size, "sha256": known[1]}
+        return outside(name, value, known[1])
 
     def _in_memory(self, segment: Segment, a: Access) -> Row:
         data = elements(cut(segment.memory, a.offset, a.dtype, a.shape))
@@ -188,18 +179,80 @@ class Recorder(Runner[_Part]):
         return self._steps
 
 
-def _written(row: Row, after: str) -> Row:
+def outside(name: str, value: Value, digest: str) -> Row:
+    """A value outside of M, as a line has it."""
+    dtype, shape, size = kind(value)
+    place = {"name": name, "dtype": dtype, "shape": list(shape), "offset": OUTSIDE}
+    return {**place, "size": size, "sha256": digest}
+
+
+def layout_line(
+    number: object, scope: list[Any], plan: str, memory: int, initial: Sequence[Row]
+) -> str:
+    """The body of the line of a layout."""
+    head: Row = {"layout": number, "scope": scope, "plan": plan}
+    return dumps({**head, "memory": memory, "initial": initial})[:-1]
+
+
+def body_line(
+    scope: list[Any],
+    inputs: Sequence[Row],
+    captured: Sequence[Row],
+    initial: Sequence[Row],
+    outputs: Sequence[str],
+) -> str:
+    """The body of the line with which a subgraph begins."""
+    head: Row = {"body": True, "scope": scope, "inputs": inputs, "captured": captured}
+    return dumps({**head, "initial": initial, "outputs": list(outputs)})[:-1]
+
+
+def step_line(
+    number: object,
+    scope: list[Any],
+    layout: object,
+    op: Operation,
+    read: Sequence[Row],
+    written: Sequence[Row],
+    flags: Mapping[Kind, object],
+) -> str:
+    """The body of the line of a step."""
+    head: Row = {"step": number, "scope": scope, "layout": layout}
+    rows: Row = {"operation": described(op), "reads": read, "writes": written, "flags": flags}
+    return dumps({**head, **rows})[:-1]
+
+
+def header_line(graph: Graph, subject: Subject, initial: Sequence[Row]) -> str:
+    """The body of the header."""
+    head: Row = {
+        "trace": VERSION,
+        "numerics": numerics(graph, subject.fused),
+        "model": {"name": subject.name, "sha256": subject.sha256},
+        "profile": subject.profile,
+        "graph": of_graph(graph),
+        "stages": True,
+        "initial": initial,
+        "outputs": list(graph.outputs),
+    }
+    return dumps(head)[:-1]
+
+
+def footer_line(end: str, steps: object, outputs: Sequence[Row]) -> str:
+    """The body of the footer, up to the root."""
+    return f'{dumps({"end": end, "steps": steps, "outputs": outputs})[:-1]},"root":"'
+
+
+def written_as(row: Row, after: str) -> Row:
     """What was read as what is written: its digest was `sha256` before."""
     rest = {k: v for k, v in row.items() if k != "sha256"}
     return {**rest, "before": row["sha256"], "after": after}
 
 
-def _new(row: Row) -> Row:
+def new(row: Row) -> Row:
     """What the host wrote: there was nothing before."""
-    return _written({**row, "sha256": ""}, str(row["sha256"]))
+    return written_as({**row, "sha256": ""}, str(row["sha256"]))
 
 
-def _lost(name: str) -> Row:
+def lost(name: str) -> Row:
     """What the host would have written."""
     place = {"name": name, "dtype": "none", "shape": [], "offset": OUTSIDE, "size": 0}
     return {**place, "before": "", "after": ""}
@@ -210,17 +263,8 @@ def staged(graph: Graph, feeds: Mapping[str, Value], subject: Subject, keep: Kee
     values = checked(graph, feeds)
     recorder, chain = Recorder(subject.fused, keep), Chain()
     execution = recorder.execution(graph, values, frozenset(graph.symbols))
-    head: Row = {
-        "trace": VERSION,
-        "numerics": numerics(graph, subject.fused),
-        "model": {"name": subject.name, "sha256": subject.sha256},
-        "profile": subject.profile,
-        "graph": of_graph(graph),
-        "stages": True,
-        "initial": [recorder.held(n, v) for n, v in execution.env.items()],
-        "outputs": list(graph.outputs),
-    }
-    yield chain.line(dumps(head)[:-1])
+    initial = [recorder.held(n, v) for n, v in execution.env.items()]
+    yield chain.line(header_line(graph, subject, initial))
     try:
         while (stage := execution.next()) is not None:
             execution.finish(stage, recorder.take(execution, stage))
@@ -229,11 +273,9 @@ def staged(graph: Graph, feeds: Mapping[str, Value], subject: Subject, keep: Kee
         outputs = execution.outputs()
     except RunError:
         yield from map(chain.line, recorder.lines)
-        yield chain.footer(_footer("trapped", recorder.steps, []))
+        yield chain.footer(footer_line("trapped", recorder.steps, []))
         raise
-    rows = [{"name": n, "sha256": recorder.held(n, v)["sha256"]} for n, v in outputs.items()]
-    yield chain.footer(_footer("complete", recorder.steps, rows))
-
-
-def _footer(end: str, steps: int, outputs: list[dict[str, object]]) -> str:
-    return f'{dumps({"end": end, "steps": steps, "outputs": outputs})[:-1]},"root":"'
+    rows: list[Row] = [
+        {"name": n, "sha256": recorder.held(n, v)["sha256"]} for n, v in outputs.items()
+    ]
+    yield chain.footer(footer_line("complete", recorder.steps, rows))

@@ -39,5 +39,7 @@ int main(int count, char **names) {
   sardonyx_trace(put, stdout);
   error = sardonyx_run(&context);
   if (error) fprintf(stderr, "error %d in operation %d\n", error, (int)context.operation);
+  for (i = 0; i < @IN@; i++) free(inputs[i]);
+  for (i = 0; i < @OUT@; i++) free(outputs[i]);
   return error ? 1 : 0;
 }
