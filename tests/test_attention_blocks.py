@@ -150,3 +150,13 @@ def big(s: For) -> bool:
     """Whether it copies the cache."""
     inner = [x.axis.extent for x in statements((s,)) if isinstance(x, For)]
     return not any(isinstance(x, Compute) for x in statements((s,))) and 255 * 64 in inner
+
+
+def test_what_a_loop_makes_is_no_part_of_an_attention(room: int) -> None:
+    """Neither sums along an axis nor another attention is rows of scores."""
+    net = Net()
+    x, v = (net.feed(n, values(len(n), 2, 40, 40)) for n in ("x", "val"))
+    net.give(net.op("MatMul", net.op("CumSum", x, np.array(1)), v))
+    weights = net.op("Softmax", net.op("MatMul", x, net.op("Transpose", v, perm=[0, 2, 1])))
+    net.give(net.op("MatMul", net.op("MatMul", weights, x), values(3, 40, 20)))
+    check(net)

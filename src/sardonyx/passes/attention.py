@@ -35,33 +35,42 @@ def join_attention(program: Program) -> Program:
     launches: list[Launch | None] = list(program.launches)
     makers = {name: i for i, launch in enumerate(program.launches) for name in launch.writes}
     readers = program.readers()
+
+    def before(name: str | None, by: int) -> int | None:
+        """The launch that makes what only the launch `by` reads."""
+        at = None if name is None or name in program.outputs else makers.get(name)
+        return at if at is not None and name is not None and readers[name] == [by] else None
+
     for at, launch in enumerate(program.launches):
         chain, joined = [at], launch
-        while True:
-            kernel = blocked(joined.kernel)
-            if kernel is not None:
-                launches[at] = replace(joined, kernel=kernel)
-                for i in chain[1:]:
-                    launches[i] = None
-                break
+        while (kernel := blocked(joined.kernel)) is None:
             name = _source(joined)
-            before = None if name is None else makers.get(name)
-            if before is None or name is None or len(chain) > MOST:
+            first = before(name, chain[-1])
+            found = None if first is None else launches[first]
+            if first is None or found is None or name is None or not _is_plain(found):
                 break
-            if readers[name] != [chain[-1]] or name in program.outputs:
+            if len(found.writes) != 1 or len(chain) > MOST:
                 break
-            found = launches[before]
-            if found is None or len(found.writes) != 1 or found.kernel.views or found.call:
-                break
-            chain.append(before)
+            chain.append(first)
             joined = _merged(found, joined, name)
+        if kernel is not None:
+            for i in chain:
+                launches[i] = None
+            launches[at] = replace(joined, kernel=kernel)
     return replace(program, launches=tuple(x for x in launches if x is not None))
+
+
+def _is_plain(launch: Launch) -> bool:
+    """Whether the launch is elements of tensors alone."""
+    kernel = launch.kernel
+    whole = not kernel.views and launch.call is None
+    return whole and all(isinstance(s, Compute) for s in kernel.body)
 
 
 def _source(launch: Launch) -> str | None:
     """The tensor whose rows become A of a product, in this launch or in one before it."""
     kernel = launch.kernel
-    if not kernel.body or kernel.views or not all(isinstance(s, Compute) for s in kernel.body):
+    if not kernel.body or not _is_plain(launch):
         return None
     given = dict(zip(kernel.inputs, launch.reads, strict=True))
     made = {s.buffer: s for s in kernel.body if isinstance(s, Compute)}
