@@ -47,7 +47,7 @@ TABLE = {
     "clocked": f"{IR} plan passes memory emit build calls threads numpy",
     "tune": f"{IR} passes build clocked compiler threads numpy",
     "native": f"{IR} graph infer plan passes feeds memory emit build calls threads tune numpy",
-    "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build numpy",
+    "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build calls numpy",
     "whole": f"{SIZES} graph infer passes numpy",
     "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native tune",
     "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",

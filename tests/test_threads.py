@@ -18,13 +18,14 @@ from targets import main_c
 from test_schedule import conv, fed, norm, values
 
 from sardonyx import threads
+from sardonyx import types as t
 from sardonyx.emit import emit, model
 from sardonyx.emit.export import export
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
 from sardonyx.kernel import share
-from sardonyx.kernel.expr import Buffer
-from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.expr import Axis, Buffer, Load
+from sardonyx.kernel.ir import For, Kernel, Store
 from sardonyx.kernel.print_c import Function
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.native import NativeEngine
@@ -287,3 +288,13 @@ def test_without_threads_the_emitted_text_has_none() -> None:
     program = sample()
     texts = emit(program, planned(program), printer=print_scheduled).files()
     assert not any("parallel" in text or "thread" in text for text in texts.values())
+
+
+def test_turns_whose_ranges_differ_in_length_are_not_shared_out(small_units: None) -> None:
+    """Turn a writes y[a] and reads y[4 a] to y[4 a + 3], which other turns write."""
+    y, a, r = Buffer("y", t.int64, (4096,)), Axis("a", 1024), Axis("r", 4)
+    for step, apart in ((4, False), (1, True)):
+        at = a * step + r if step > 1 else a
+        loop = For(a, (For(r, (Store(y, (a,), Load(y, (at,)), proven=True),)),))
+        kernel = Kernel("turns", (), (y,), (), (), (loop,))
+        assert (share.share_of_loop(loop, kernel) is not None) == apart

@@ -21,13 +21,13 @@ from sardonyx.emit import emit
 from sardonyx.errors import RunError
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.kernel.writer import Choices
-from sardonyx.memory import aligned, blank, read
+from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
 from sardonyx.threads import Pool
-from sardonyx.types import Array, DType, TensorType, in_memory
+from sardonyx.types import Array, in_memory
 
 CLOCK = """\
 #include <stdint.h>
@@ -68,7 +68,7 @@ class Clocked:
         inputs = [
             None if (v := values.get(n)) is None else in_memory(v) for n in self.program.inputs
         ]
-        kinds = [_sized(program.tensors[n]) for n in program.outputs]
+        kinds = [sized(program.tensors[n]) for n in program.outputs]
         outputs = [blank(*kind) for kind in kinds]
         given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
         context = Context(
@@ -127,7 +127,3 @@ def clocked(
         made.size,
         np.zeros(max(1, len(symbols)), np.int64),
     )
-
-
-def _sized(tensor: TensorType) -> tuple[DType, tuple[int, ...]]:
-    return tensor.dtype, tuple(d for d in tensor.shape or () if isinstance(d, int))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sardonyx.dims import evaluate
 from sardonyx.errors import LimitExceeded
 from sardonyx.plan import ALIGNMENT
-from sardonyx.types import Array, DType, unpack
+from sardonyx.types import Array, DType, TensorType, unpack
 
+Shape: TypeAlias = tuple[int, ...]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 MEMORY_LIMIT = 1 << 34  # bytes of M
+
+
+def sized(tensor: TensorType, dims: Mapping[str, int] | None = None) -> tuple[DType, Shape]:
+    """The element type and the shape of a tensor, its symbolic dims being these numbers."""
+    return tensor.dtype, tuple(evaluate(d, dims or {}) for d in tensor.shape or ())
 
 
 def aligned(size: int, fill: int) -> Bytes:

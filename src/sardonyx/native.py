@@ -30,7 +30,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import bind, unified, value_inputs, with_symbolic_values
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read
+from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read, sized
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -40,7 +40,7 @@ from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
 from sardonyx.threads import pool_of
 from sardonyx.tune import Tuning, chosen, lookup
-from sardonyx.types import Array, DType, TensorType, in_memory
+from sardonyx.types import Array, TensorType, in_memory
 
 SPECIALISED = 16  # compilations kept for concrete feeds
 PLANS = 64  # plans kept for concrete dims
@@ -229,7 +229,7 @@ class NativeEngine:
         program, source = compiled.program, compiled.source
         values = {n: fed.get(n, self.graph.initializers.get(n)) for n in program.inputs}
         inputs = [v if v is None else in_memory(v) for v in values.values()]
-        kinds = [_sized(program.tensors[n], dims) for n in program.outputs]
+        kinds = [sized(program.tensors[n], dims) for n in program.outputs]
         outputs = [blank(*kind) for kind in kinds]
         table = _table(source, dims)
         memory = self._memory(self._size(compiled, made, dims))
@@ -266,7 +266,7 @@ class NativeEngine:
         key = (*table.tolist(), *(n for x in program.inputs if x in fed for n in fed[x].shape))
         if key not in compiled.calls and len(compiled.calls) < PLANS:
             inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in program.inputs if n in fed)
-            kinds = ((n, *_sized(program.tensors[n], dims)) for n in program.outputs)
+            kinds = ((n, *sized(program.tensors[n], dims)) for n in program.outputs)
             outputs = tuple((n, dtype.numpy, shape) for n, dtype, shape in kinds)
             call = Prepared(
                 compiled.run,
@@ -313,10 +313,6 @@ def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
 def _table(source: Source, dims: Mapping[str, int]) -> Array:
     """The table of dims that a program with symbolic dims takes."""
     return np.array([dims[s] for s in source.symbols] or [0], np.int64)
-
-
-def _sized(tensor: TensorType, dims: Mapping[str, int]) -> tuple[DType, tuple[int, ...]]:
-    return tensor.dtype, tuple(evaluate(d, dims) for d in tensor.shape or ())
 
 
 def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:

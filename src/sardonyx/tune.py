@@ -12,8 +12,6 @@ bit: the outputs under all candidates are compared.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -227,9 +225,7 @@ def write(path: Path, table: Mapping[str, Choice]) -> None:
     lines = (f"  {json.dumps(s)}: {json.dumps(table[s])}" for s in sorted(table))
     text = '{"schedules": {\n' + ",\n".join(lines) + "\n}}\n"
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(text)
-        os.replace(file.name, path)
+        build.place(path, [text.encode()])
     except OSError as error:
         raise SardonyxError(f"the schedules cannot be written to {path}: {error}") from error
 

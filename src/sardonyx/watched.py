@@ -20,32 +20,21 @@ from threading import Lock
 import numpy as np
 
 from sardonyx import build
+from sardonyx.calls import Context, entry, pointers
 from sardonyx.emit import emit
 from sardonyx.errors import RunError, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
 from sardonyx.machine import Segment, StepRecord
-from sardonyx.memory import aligned, blank, read
+from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.monitor import KINDS, Monitor
 from sardonyx.stages import Runner, is_staged
 from sardonyx.trace.form import Subject
 from sardonyx.trace.observe import SLOT, Observed, observed
-from sardonyx.types import Array, DType, TensorType, Value, in_memory
+from sardonyx.types import Array, Value, in_memory
 
 WATCHED = "#define SARDONYX_MONITOR 1\n"
-
-
-class _Context(ctypes.Structure):
-    _fields_ = (
-        ("memory", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("dims", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-        ("inputs", ctypes.c_void_p),
-        ("outputs", ctypes.c_void_p),
-        ("operation", ctypes.c_int32),
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +89,7 @@ class _Watched:
             program = found.made.program
             memory = aligned(found.made.plan.size, 0)
             self._stops(found, memory)
-            kinds = {n: _sized(program.tensors[n]) for n in program.outputs}
+            kinds = {n: sized(program.tensors[n]) for n in program.outputs}
             outputs = {n: blank(*kind) for n, kind in kinds.items()}
             inputs = [in_memory(fed[n]) for n in program.inputs]
             error = _call(found, memory, inputs, list(outputs.values()))
@@ -117,9 +106,7 @@ class _Watched:
             texts = {**source.files(), **made.files}
             texts.pop("trace_main.c")
             marked = {n: WATCHED + t if n.endswith(".c") else t for n, t in texts.items()}
-            library = build.load(build.library(marked))
-            run = library.sardonyx_run
-            run.argtypes, run.restype = [ctypes.c_void_p], ctypes.c_int
+            run = entry(build.load(build.library(marked)))
             weights = build.mapped(source.blob)
             self._compiled = {key: _Compiled(made, segment.records(), run, weights)}
         return self._compiled[key]
@@ -149,16 +136,9 @@ class _Watched:
             raise RunError(stopped or f"the compiled program ended with the error {error}")
 
 
-def _sized(tensor: TensorType) -> tuple[DType, tuple[int, ...]]:
-    return tensor.dtype, tuple(d for d in tensor.shape or () if isinstance(d, int))
-
-
 def _call(found: _Compiled, memory: Array, inputs: list[Array], outputs: list[Array]) -> int:
-    given, written = (
-        (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
-        for arrays in (inputs, outputs)
-    )
-    context = _Context(
+    given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
+    context = Context(
         memory.ctypes.data,
         found.weights.ctypes.data,
         0,
@@ -166,4 +146,4 @@ def _call(found: _Compiled, memory: Array, inputs: list[Array], outputs: list[Ar
         ctypes.addressof(given),
         ctypes.addressof(written),
     )
-    return int(found.run(ctypes.addressof(context)))
+    return found.run(ctypes.addressof(context))

@@ -200,20 +200,22 @@ def _is_apart(root: Buffer, axes: Sequence[Axis], inner: Sequence[Stmt]) -> bool
     used = [(b, index) for b, index in touched if b.root is root]
     places = {tuple(_at(a, index) for a in axes) for _, index in used}
     shapes = {b.shape for b, _ in used}
-    return len(places) == len(shapes) == 1 and -1 not in next(iter(places))
+    return len(places) == len(shapes) == 1 and None not in next(iter(places))
 
 
-def _at(axis: Axis, index: Sequence[Expr]) -> int:
-    """In which dimension the index is the axis itself, or steps over a range of its own for each
-    point of it; -1: in none."""
-    return next((i for i, e in enumerate(index) if e is axis or _is_block(axis, e)), -1)
+def _at(axis: Axis, index: Sequence[Expr]) -> tuple[int, int] | None:
+    """In which dimension the index steps over a range of its own for each point of the axis, and
+    how long the range is; None: in none."""
+    steps = ((i, _step(axis, e)) for i, e in enumerate(index))
+    return next(((i, n) for i, n in steps if n is not None), None)
 
 
-def _is_block(axis: Axis, index: Expr) -> bool:
-    """Whether it is axis * n + rest, 0 <= rest < n."""
+def _step(axis: Axis, index: Expr) -> int | None:
+    """n where the index is axis * n + rest, 0 <= rest < n."""
     form = affine(index)
     step = None if form is None else coefficient(form, axis)
     if form is None or not isinstance(step, int) or step < 1:
-        return False
+        return None
     low, high = bounds(form - step * atom(axis))
-    return isinstance(low, int) and isinstance(high, int) and low >= 0 and high < step
+    within = isinstance(low, int) and isinstance(high, int) and low >= 0 and high < step
+    return step if within else None
