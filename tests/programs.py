@@ -11,12 +11,14 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
-from sardonyx.emit.source import Slot, Source
+from sardonyx.emit.source import Source
 from sardonyx.graph import Operation, Origin
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import alu, where
 from sardonyx.kernel.ir import Kernel
-from sardonyx.plan import Plan, Timeline, plan, step_of
+from sardonyx.plan import Plan, Timeline, plan
+from sardonyx.plan.kernels import step_of
+from sardonyx.plan.outline import Slot
 from sardonyx.types import Array, TensorType
 
 

@@ -16,7 +16,8 @@ from onnx import NodeProto
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
-from sardonyx.resolve import Numerics, graph_from_nodes
+from sardonyx.resolve import graph_from_nodes
+from sardonyx.settings import Numerics
 from sardonyx.types import Array, DType, TensorType
 
 FAR = 1 << 62  # Slice: to the end

@@ -15,8 +15,8 @@ from sardonyx.dims import evaluate, extreme, floordiv, symbol
 from sardonyx.emit import emit
 from sardonyx.emit.names import escaped
 from sardonyx.emit.places import dim_text
-from sardonyx.emit.source import Slot
 from sardonyx.kernel import interpret
+from sardonyx.plan.outline import Slot
 from sardonyx.types import Array
 
 OUTSIDE = ("w", "x", "at", "y")

@@ -20,7 +20,7 @@ from golden_cases import every
 from slices import merged
 
 from sardonyx.emit.weights import little_endian
-from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.machine import Machine
 from sardonyx.types import Array
 

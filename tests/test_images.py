@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,29 @@ def test_the_second_session_is_found_and_is_the_same(rows: int | str) -> None:
         assert [y.tobytes() for y in expected] == [y.tobytes() for y in found]
         assert first._sess.memory() == second._sess.memory()
     assert second._sess._full is None
+
+
+@pytest.mark.parametrize("rows", [3, "N"])
+def test_a_session_that_was_made_before_loads_neither_onnx_nor_the_compiler(
+    rows: int | str, tmp_path: Path
+) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model(rows))
+    code = (
+        "import sys, numpy, sardonyx\n"
+        f"session = sardonyx.InferenceSession({str(path)!r})\n"
+        "feeds = {'x': numpy.ones((3, 8), numpy.float32), 'i': numpy.array([1])}\n"
+        "assert session.run(['z'], feeds)[0].shape == (1, 20)\n"
+        "there = {m for m in sys.modules if m.startswith(('onnx', 'google', 'sardonyx'))}\n"
+        "print(*sorted(x.removeprefix('sardonyx.') for x in there))\n"
+    )
+    long, short = (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        for _ in range(2)
+    )
+    heavy = {"onnx", "google.protobuf", "ops.registry", "infer", "native", "machine", "resolve"}
+    assert heavy <= set(long.stdout.split())
+    assert not heavy & set(short.stdout.split())
 
 
 def test_a_path_and_its_bytes_are_one_model(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[1] / "src" / "sardonyx"
 NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
-READ = "model resolve loading onnx google"
-ABOVE = f"{IR} graph feeds infer plan tune engines images machine {READ} {NUMERIC}"
+READ = "model resolve opened loading onnx google"
+ENGINES = "settings tune engines images imaging machine"
+ABOVE = f"{IR} graph feeds infer plan {ENGINES} {READ} {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
 TABLE = {
@@ -22,16 +23,18 @@ TABLE = {
     "dims": "errors",
     "types": f"errors dims {NUMERIC}",
     "kernel": f"{SIZES} {NUMERIC}",
+    "settings": "errors",
     "graph": SIZES,
+    "opened": "graph",
+    "feeds": f"{SIZES} graph numpy",
     "ops": f"{IR} graph PIL re2 {NUMERIC}",
     "model": f"errors types onnx google {NUMERIC}",
     "divide": "graph ops",
-    "infer": f"{IR} ops graph numpy",
-    "resolve": f"{SIZES} model graph ops infer onnx numpy",
+    "infer": f"{IR} ops graph feeds numpy",
+    "resolve": f"{SIZES} model graph ops infer settings onnx numpy",
     "extract": "errors types model resolve onnx",
     "plan": f"{IR} graph numpy",
     "passes": f"{IR} graph ops infer divide plan numpy",
-    "feeds": f"{SIZES} graph numpy",
     "memory": f"{SIZES} plan numpy",
     "host": f"{IR} graph ops numpy",
     "stages": f"{IR} graph ops infer divide host numpy",
@@ -45,18 +48,19 @@ TABLE = {
     "threads": "errors build",
     "calls": "errors types memory compiler build threads numpy",
     "clocked": f"{IR} plan passes memory emit build calls threads numpy",
-    "tune": f"{IR} passes build clocked compiler threads numpy",
-    "native": f"{IR} graph infer plan passes feeds memory emit build calls threads tune numpy",
+    "tune": f"{IR} settings passes build clocked compiler threads numpy",
+    "native": f"{IR} settings graph infer plan passes feeds memory emit build calls threads tune"
+    " numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build calls numpy",
     "whole": f"{SIZES} graph infer passes numpy",
-    "engines": f"{SIZES} graph ops infer feeds machine stages passes whole compiler native tune",
+    "engines": f"{SIZES} settings graph ops infer feeds machine stages whole compiler native",
     "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",
-    "loading": f"{SIZES} model graph resolve onnx",
-    "images": f"{IR} ops graph infer plan passes feeds memory emit compiler build calls native"
-    " threads engines loading numpy",
+    "loading": f"{SIZES} settings model graph opened resolve onnx",
+    "images": f"{IR} ops graph opened plan feeds memory compiler build calls threads engines numpy",
+    "imaging": "opened passes build calls native engines images",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
-    "legalize": f"{SIZES} graph model resolve machine engines checker onnx {NUMERIC}",
+    "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,

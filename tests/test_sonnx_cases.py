@@ -14,8 +14,9 @@ import pytest
 from sardonyx import types as t
 from sardonyx.checker import check
 from sardonyx.checker.samples import model
-from sardonyx.engines import Kind, make_engine
+from sardonyx.engines import make_engine
 from sardonyx.resolve import resolve
+from sardonyx.settings import Kind
 from sardonyx.types import Array
 
 F, D, INF, NAN = np.float32, np.float64, np.inf, np.nan

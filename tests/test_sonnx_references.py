@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from sardonyx.checker.samples import model
-from sardonyx.engines import Kind, make_engine
+from sardonyx.engines import make_engine
 from sardonyx.resolve import resolve
+from sardonyx.settings import Kind
 from sardonyx.types import Array
 
 SIGNED = ("int8", "int16", "int32", "int64")

@@ -28,8 +28,9 @@ from sardonyx.ort import InferenceSession, SessionOptions
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
+from sardonyx.settings import Tuning
 from sardonyx.threads import ALONE
-from sardonyx.tune import CANDIDATES, MODEL, Choice, Tuning
+from sardonyx.tune import CANDIDATES, MODEL, Choice
 
 # Targets, and what is chosen for (rows, reach) where (tile, wide, chunk,
 # pass) is given; then the tiles that so many rows are cut into.

@@ -15,11 +15,12 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-from sardonyx.engines import Kind, make_engine
+from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Source
 from sardonyx.resolve import graph_from_nodes, resolve
+from sardonyx.settings import Kind
 from sardonyx.types import Array, TensorType, Value, by_numpy
 
 

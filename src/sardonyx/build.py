@@ -22,15 +22,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
-from sardonyx.emit.weights import Blob
 from sardonyx.errors import BuildError
-from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.types import Array
+
+if TYPE_CHECKING:  # a program that is in the cache is not emitted
+    from sardonyx.emit.weights import Blob
 
 try:
     import fcntl

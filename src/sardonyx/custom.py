@@ -32,7 +32,7 @@ from sardonyx.errors import RunError, SardonyxError
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, cast, lift, where
-from sardonyx.ops import registry
+from sardonyx.ops import registry, users
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
 from sardonyx.ops.registry import Accuracy, Defined
 from sardonyx.types import Array, by_numpy
@@ -76,7 +76,7 @@ def operator(
                 f"the definition of {name} takes the Builder first, then its inputs, and its "
                 "attributes one by one behind a *"
             )
-        registry.of_user(domain, name)
+        users.add(domain, name)
         return registry.operator(name, *(since or (1,)), domain=domain, accuracy=accuracy)(define)
 
     return register
@@ -93,7 +93,7 @@ def function(name: str, *since: int, domain: str) -> Callable[[Defined], Defined
 
     def register(define: Defined) -> Defined:
         _inputs(name, define)
-        registry.of_user(domain, name)
+        users.add(domain, name)
         registry.host(name, *(since or (1,)), domain=domain)(_checked(name, define))
         return define
 
@@ -116,7 +116,7 @@ def reference(cls: type[OpRun], *since: int) -> type[OpRun]:
         made: Any = cls(node, {**parameters, "verbose": 0})
         return tuple(made.run(*inputs))
 
-    registry.of_user(domain, name)
+    users.add(domain, name)
     registry.host(name, *(since or (1,)), domain=domain)(_checked(name, define))
     return cls
 

@@ -15,25 +15,21 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, get_args
+from typing import Literal, Protocol, TypeAlias
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, SardonyxError, Undetermined, UnsupportedModel
+from sardonyx.errors import BuildError, Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined
 from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
+from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
 from sardonyx.stages import Runner, is_staged
 from sardonyx.types import Value
 from sardonyx.whole import Program, Programs, is_program
 
-if TYPE_CHECKING:  # it is imported with the native engine
-    from sardonyx.tune import Tuning
-
-Kind: TypeAlias = Literal["machine", "native", "auto"]
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
-VARIABLE = "SARDONYX_ENGINE"
 
 
 class Engine(Protocol):
@@ -157,13 +153,6 @@ def choose(kind: Kind = "auto") -> Literal["machine", "native"]:
         _say_once(f"sardonyx: the machine engine (slow) is used: {error}")
         return "machine"
     return "native"
-
-
-def engine_kind(text: str, where: str) -> Kind:
-    """The engine that `text` names; SardonyxError, naming `where` it was given, if it is none."""
-    if text not in get_args(Kind):
-        raise SardonyxError(f"{where} is '{text}'; it can be {', '.join(get_args(Kind))}")
-    return cast(Kind, text)
 
 
 @cache

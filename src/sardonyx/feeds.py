@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.dims import symbol, symbols
 from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.graph import Graph
 from sardonyx.types import (
@@ -51,6 +52,37 @@ def fitting(name: str, value: Value, wanted: ValueType | None) -> Value:
                 raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a dict")
             return value
     return value
+
+
+def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
+    """The number that feeds of these types give to each symbolic dim of the inputs.
+
+    Raises FeedError where a type does not fit its input, or a symbolic dim would have two sizes.
+    """
+    env: dict[str, int] = {}
+    for name, given in types.items():
+        if name not in graph.inputs and name not in graph.overridable:
+            raise FeedError(f"the model has no input '{name}'")
+        _unify(name, graph.types[name], given, env)
+    return env
+
+
+def _unify(name: str, expected: TensorType, given: TensorType, env: dict[str, int]) -> None:
+    """Adds to env what the dims of `expected` are if the feed has the type `given`."""
+    if expected.dtype is not given.dtype:
+        raise FeedError(f"the input '{name}' is {expected.dtype}, found {given.dtype}")
+    if expected.shape is None or given.shape is None:
+        return
+    for want, have in zip(expected.shape, given.shape, strict=False):
+        for dim in symbols(want) - set(env):
+            if want == symbol(dim) and isinstance(have, int):
+                env[dim] = have
+    bound = expected.at(env).shape or ()
+    pairs = zip(bound, given.shape, strict=False)
+    if len(bound) != len(given.shape) or any(a != b for a, b in pairs if isinstance(a, int)):
+        sizes = ", ".join(f"{k}={v}" for k, v in sorted(env.items()))
+        known = f" (the inputs so far say {sizes})" if sizes else ""
+        raise FeedError(f"the input '{name}' is {expected}, found {given}{known}")
 
 
 def _tensor(name: str, value: Array, wanted: TensorType) -> Array:

@@ -1,7 +1,7 @@
 """Sessions that were made before: a compiled model is found again by the digest of its bytes.
 
     key = key_of("net.onnx", options)           None where the file alone does not decide
-    keep(key, opened, engine)                   after the long way
+    keep(key, opened, engine)                   after the long way (imaging.py)
     found = find(key, full)                     later: opened and an engine, nothing read but files
 
 An image lies in the cache beside the library and the weights that it names: the graph's inputs and
@@ -21,35 +21,33 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from sardonyx import build, calls, dims
 from sardonyx import types as t
 from sardonyx.compiler import cpu_identity
-from sardonyx.emit.source import Slot
-from sardonyx.engines import Engine
 from sardonyx.errors import SardonyxError, Undetermined
-from sardonyx.feeds import checked
-from sardonyx.infer import unified
-from sardonyx.kernel.prelude import NUMERICS_REVISION
-from sardonyx.loading import Opened
+from sardonyx.feeds import checked, unified
+from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.memory import MEMORY_LIMIT
-from sardonyx.native import NativeEngine, offsets_of
-from sardonyx.ops.registry import users
-from sardonyx.passes.timeline import Outline, outline_of
-from sardonyx.passes.workers import most
+from sardonyx.opened import Opened
+from sardonyx.ops.users import users
 from sardonyx.plan import Plan, plan
+from sardonyx.plan.outline import Outline, Slot, offsets_of
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
-Full: TypeAlias = Callable[[], Engine]
+if TYPE_CHECKING:  # a session that was made before needs neither compiler nor operators
+    from sardonyx.engines import Engine
+
+Full: TypeAlias = "Callable[[], Engine]"
 _BROKEN = (
     *(OSError, SardonyxError, pickle.UnpicklingError, AttributeError, EOFError),
     *(ImportError, LookupError, TypeError, ValueError),
@@ -203,53 +201,6 @@ def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEn
         return None
 
 
-def keep(key: str | None, opened: Opened, engine: Engine) -> None:
-    """Keeps what the model was made into, where one program serves all that may be fed."""
-    image = None if key is None else _image(opened, engine)
-    if key is None or image is None:
-        return
-    try:
-        build.place(build.cache_folder() / (key + build.IMAGE), [_written(image)])
-    except OSError:
-        return  # the next session takes the long way too
-
-
-def _image(opened: Opened, engine: Engine) -> Image | None:
-    made = engine.general() if isinstance(engine, NativeEngine) else None
-    graph = opened.graph
-    outside = (*graph.inputs, *graph.outputs, *graph.overridable)
-    plain = all(n in graph.types and graph.types[n].dtype.kind in "fiub" for n in outside)
-    if made is None or not plain or graph.containers:
-        return None
-    program, source = made.program, made.source
-    if tuple(program.inputs) != tuple(graph.inputs):
-        return None
-    types = {n: program.tensors[n] for n in outside if n in program.tensors}
-    lite = replace(
-        graph,
-        initializers={},
-        operations=(),
-        types={**{n: graph.types[n] for n in outside}, **types},
-        declared={n: x for n, x in graph.declared.items() if n in outside},
-        values={},
-    )
-    weights = getattr(made.weights, "filename", None)
-    return Image(
-        replace(opened, graph=lite),
-        made.library.name,
-        "" if weights is None else Path(weights).name,
-        made.weights.size,
-        calls.glue_file(),
-        tuple(program.inputs),
-        tuple(program.outputs),
-        made.plan,
-        outline_of(program) if made.plan is None else None,
-        source.slots,
-        source.symbols,
-        most(made.needed),
-    )
-
-
 class _Pickler(pickle.Pickler):
     """Element types by their names: there is one object of each."""
 
@@ -262,7 +213,7 @@ class _Unpickler(pickle.Unpickler):
         return t.by_name(pid)
 
 
-def _written(image: Image) -> bytes:
+def written(image: Image) -> bytes:
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(image)
     data = stream.getvalue()
@@ -304,7 +255,7 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
 
 def _surroundings() -> tuple[object, ...]:
     """All but the model that could change what it is made into."""
-    return NUMERICS_REVISION, sys.version, _compiler(), cpu_identity(), _source(), _versions()
+    return NUMERICS_REVISION, sys.version, _compiler(), cpu_identity(), _source(), _packages()
 
 
 def _compiler() -> tuple[object, ...]:
@@ -329,11 +280,7 @@ def _source() -> str:
 
 
 @cache
-def _versions() -> tuple[str, ...]:
-    found = []
-    for package in ("numpy", "onnx", "ml_dtypes", "ziglang"):
-        try:
-            found.append(version(package))
-        except PackageNotFoundError:
-            found.append("")
-    return tuple(found)
+def _packages() -> tuple[object, ...]:
+    """What Sardonyx stands on, without importing it."""
+    found = [find_spec(name) for name in ("numpy", "onnx", "ml_dtypes", "ziglang")]
+    return tuple((x.origin, *_stamp(Path(x.origin))) for x in found if x and x.origin)

@@ -23,9 +23,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Sym, product, substitute, symbol, symbols
+from sardonyx.dims import product, symbol, symbols
 from sardonyx.errors import (
-    FeedError,
     InternalError,
     InvalidModel,
     RunError,
@@ -33,6 +32,7 @@ from sardonyx.errors import (
     Undetermined,
     UnsupportedModel,
 )
+from sardonyx.feeds import unified
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel import interpret, symbolic
 from sardonyx.kernel.build import Tensor, operand
@@ -329,8 +329,8 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     a type does not fit its input, or a symbolic dim would have two sizes.
     """
     env = unified(graph, types)
-    bound = {n: TensorType(tt.dtype, _bound(tt.shape, env)) for n, tt in graph.types.items()}
-    declared = {n: TensorType(tt.dtype, _bound(tt.shape, env)) for n, tt in graph.declared.items()}
+    bound = {n: tt.at(env) for n, tt in graph.types.items()}
+    declared = {n: tt.at(env) for n, tt in graph.declared.items()}
     fixed = {n: values[n] for n in graph.overridable if n in values}
     initializers = {**graph.initializers, **fixed}
     wanted = value_inputs(graph)
@@ -359,41 +359,3 @@ def with_symbolic_values(graph: Graph) -> Graph:
             symbolic = np.array([symbol(f"{name}[{i}]") for i in range(count)], object)
             values[name] = symbolic.reshape([d for d in tensor.shape or () if isinstance(d, int)])
     return _infer(replace(graph, values={**graph.values, **values}), declared=False)
-
-
-def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
-    """The number that feeds of these types give to each symbolic dim of the inputs.
-
-    Raises FeedError where a type does not fit its input, or a symbolic dim would have two sizes.
-    """
-    env: dict[str, int] = {}
-    for name, given in types.items():
-        if name not in graph.inputs and name not in graph.overridable:
-            raise FeedError(f"the model has no input '{name}'")
-        _unify(name, graph.types[name], given, env)
-    return env
-
-
-def _bound(shape: tuple[Dim, ...] | None, env: Mapping[str, int]) -> tuple[Dim, ...] | None:
-    def size(a: object) -> int | None:
-        return env.get(a.name) if isinstance(a, Sym) else None
-
-    return None if shape is None else tuple(substitute(d, size) for d in shape)
-
-
-def _unify(name: str, expected: TensorType, given: TensorType, env: dict[str, int]) -> None:
-    """Adds to env what the dims of `expected` are if the feed has the type `given`."""
-    if expected.dtype is not given.dtype:
-        raise FeedError(f"the input '{name}' is {expected.dtype}, found {given.dtype}")
-    if expected.shape is None or given.shape is None:
-        return
-    for want, have in zip(expected.shape, given.shape, strict=False):
-        for dim in symbols(want) - set(env):
-            if want == symbol(dim) and isinstance(have, int):
-                env[dim] = have
-    bound = _bound(expected.shape, env) or ()
-    pairs = zip(bound, given.shape, strict=False)
-    if len(bound) != len(given.shape) or any(a != b for a, b in pairs if isinstance(a, int)):
-        sizes = ", ".join(f"{k}={v}" for k, v in sorted(env.items()))
-        known = f" (the inputs so far say {sizes})" if sizes else ""
-        raise FeedError(f"the input '{name}' is {expected}, found {given}{known}")

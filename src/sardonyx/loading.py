@@ -7,7 +7,7 @@ opened = open_model("net.onnx")        opened.graph, opened.metadata
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from onnx import ModelProto, TensorShapeProto
 
@@ -15,32 +15,10 @@ from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
-from sardonyx.resolve import Numerics, Reading, numerics_named, resolve
+from sardonyx.opened import Metadata, Opened
+from sardonyx.resolve import resolve
 from sardonyx.resolve.shapes import is_unknown
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a model says about itself."""
-
-    producer_name: str = ""
-    producer_version: str = ""
-    graph_name: str = ""
-    domain: str = ""
-    description: str = ""
-    graph_description: str = ""
-    version: int = 0
-    ir_version: int = 0
-    custom: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Opened:
-    """A graph with what else its file says."""
-
-    graph: Graph
-    metadata: Metadata
-    name: str
+from sardonyx.settings import Numerics, Reading, numerics_named
 
 
 def load(

@@ -11,7 +11,7 @@ import ctypes
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,10 @@ from sardonyx.calls import Call, Context, Prepared, entry, pointers, prepared
 from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
-from sardonyx.emit.source import Slot
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
-from sardonyx.feeds import checked
+from sardonyx.feeds import checked, unified
 from sardonyx.graph import Graph
-from sardonyx.infer import bind, unified, value_inputs, with_symbolic_values
+from sardonyx.infer import bind, value_inputs, with_symbolic_values
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read, sized
@@ -38,8 +37,10 @@ from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
+from sardonyx.plan.outline import offsets_of
+from sardonyx.settings import Tuning
 from sardonyx.threads import pool_of
-from sardonyx.tune import Tuning, chosen, lookup
+from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, in_memory
 
 SPECIALISED = 16  # compilations kept for concrete feeds
@@ -313,17 +314,6 @@ def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
 def _table(source: Source, dims: Mapping[str, int]) -> Array:
     """The table of dims that a program with symbolic dims takes."""
     return np.array([dims[s] for s in source.symbols] or [0], np.int64)
-
-
-def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:
-    """The table of offsets that a program with symbolic dims takes."""
-    found = []
-    for slot in slots:
-        if slot.tensor is not None:
-            found.append(made.offsets[slot.tensor])
-        else:
-            found.append(made.scratch[slot.launch][slot.temporary])
-    return np.array(found or [0], np.int64)
 
 
 def _where(program: Program, number: int) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
@@ -32,6 +31,7 @@ from sardonyx.kernel.prelude import TILES
 from sardonyx.kernel.print_product import packed_product, shape_of
 from sardonyx.kernel.writer import Choices
 from sardonyx.passes.program import Program
+from sardonyx.settings import Tuning
 from sardonyx.threads import ALONE
 from sardonyx.types import Array, TensorType
 
@@ -58,21 +58,6 @@ CANDIDATES = (
     *(Choice(tile, wide) for tile, wide in ((3, 2), (5, 1), (8, 2))),
 )
 Table: TypeAlias = dict[str, Choice]  # by shape_of
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """measure: choices that are not known are measured, and kept. file: of choices; it is read,
-    and with measure it is written too."""
-
-    measure: bool = False
-    file: Path | None = None
-
-    @property
-    def key(self) -> object:
-        """What a program that was made with it depends on, besides what is in the cache."""
-        there = self.file is not None and self.file.exists()
-        return self.measure, self.file.read_bytes() if there and self.file else b""
 
 
 def lookup(choices: Mapping[str, Choice]) -> Choices:

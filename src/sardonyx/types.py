@@ -9,6 +9,7 @@ filled up with zeros. In arrays each is the low bits of a byte, as ml_dtypes has
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import lcm, prod
@@ -18,7 +19,7 @@ import ml_dtypes as ml
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx.dims import Dim, product
+from sardonyx.dims import Dim, Sym, product, substitute
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -243,6 +244,15 @@ class TensorType:
         """Whether such tensors, one after the other in M, may begin within a byte."""
         bits = product(self.shape or ()) * self.dtype.bits
         return self.dtype.is_packed and not (isinstance(bits, int) and bits % 8 == 0)
+
+    def at(self, sizes: Mapping[str, int]) -> TensorType:
+        """The type with these numbers in the place of symbols; others stay."""
+
+        def size(a: Hashable) -> int | None:
+            return sizes.get(a.name) if isinstance(a, Sym) else None
+
+        shape = self.shape
+        return TensorType(self.dtype, shape and tuple(substitute(d, size) for d in shape))
 
     def __str__(self) -> str:
         dims = "?" if self.shape is None else ", ".join(map(str, self.shape))

@@ -13,9 +13,8 @@ from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
 if TYPE_CHECKING:
-    from sardonyx.resolve import Numerics, Reading
+    from sardonyx.settings import Numerics, Reading, Tuning
     from sardonyx.trace import Trace
-    from sardonyx.tune import Tuning
 
 
 class ReadAs(TypedDict):
@@ -98,7 +97,7 @@ def tuning_arguments(parser: argparse.ArgumentParser) -> None:
 
 def tuning(args: argparse.Namespace) -> Tuning:
     """What --tune and --schedule say."""
-    from sardonyx.tune import Tuning
+    from sardonyx.settings import Tuning
 
     return Tuning(args.tune, args.schedule)
 

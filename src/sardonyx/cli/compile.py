@@ -28,8 +28,9 @@ from sardonyx.emit.source import Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.loading import Opened, open_model
+from sardonyx.loading import open_model
 from sardonyx.machine import Machine
+from sardonyx.opened import Opened
 from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise

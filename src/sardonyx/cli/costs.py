@@ -11,7 +11,8 @@ from sardonyx.graph import Graph
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
-from sardonyx.plan import plan, timeline_of
+from sardonyx.plan import plan
+from sardonyx.plan.kernels import timeline_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from sardonyx import build
 from sardonyx.cli.common import size_text, table
 from sardonyx.compiler import find_compiler, flags
-from sardonyx.engines import VARIABLE
 from sardonyx.errors import BuildError
-from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.kernel import NUMERICS_REVISION
+from sardonyx.settings import VARIABLE
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -18,7 +18,8 @@ from sardonyx.cli.common import (
 from sardonyx.cli.costs import Costs, costs
 from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
-from sardonyx.loading import Opened, open_model
+from sardonyx.loading import open_model
+from sardonyx.opened import Opened
 from sardonyx.ops.registry import form_of
 from sardonyx.types import in_memory
 

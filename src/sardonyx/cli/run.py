@@ -25,7 +25,8 @@ from sardonyx.cli.common import (
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
-from sardonyx.loading import Opened, open_model
+from sardonyx.loading import open_model
+from sardonyx.opened import Opened
 from sardonyx.resolve.seeds import is_seeded
 from sardonyx.types import Array, Value
 

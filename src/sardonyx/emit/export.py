@@ -18,7 +18,7 @@ from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
-from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.types import Array, TensorType
 
 

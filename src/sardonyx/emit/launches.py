@@ -20,7 +20,7 @@ from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import NAME, Function, buffers, wrapped
-from sardonyx.plan import in_place
+from sardonyx.plan.kernels import in_place
 
 Section: TypeAlias = Callable[[Body, str], tuple[str, str]]
 Printer: TypeAlias = Callable[[Kernel, Mapping[Buffer, Buffer]], Function]

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sardonyx.dims import Dim, Extreme, Quotient, Sym
-from sardonyx.emit.source import Program, Slot
+from sardonyx.emit.source import Program
 from sardonyx.emit.weights import Blob
 from sardonyx.errors import InternalError
 from sardonyx.plan import Plan
+from sardonyx.plan.outline import Slot
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,6 @@
 """What is emitted, and what it is emitted from.
 
 Program   what to emit: the shape of passes.program.Program, so that emit need not know it
-Slot      an entry of the offsets table of a program with symbolic dims
 Source    the C text, the weights, and how to call it
 """
 
@@ -15,6 +14,7 @@ from sardonyx.emit.weights import Blob
 from sardonyx.graph import Operation
 from sardonyx.kernel.ir import Kernel
 from sardonyx.plan import Plan
+from sardonyx.plan.outline import Slot
 from sardonyx.types import Array, TensorType
 
 
@@ -87,15 +87,6 @@ class Extent(Protocol):
     def more(self) -> int: ...
     @property
     def most(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An offset that the caller fills in: of a tensor, or of a temporary of a launch."""
-
-    tensor: str | None = None
-    launch: int = -1
-    temporary: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,6 @@ from importlib.resources import files
 from sardonyx import types as t
 from sardonyx.kernel.spelling import small_float
 
-NUMERICS_REVISION = 1  # of the contract in docs/numerics.md
-
 # file: the calls that it is for
 TILES = {
     "choice.h": r"\bsx_(?:contract|window)\w*\(",

@@ -10,7 +10,6 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from sardonyx.checker import Profile, Report, check, find_profile
 from sardonyx.checker.rules.parameters import tensors
-from sardonyx.engines import Kind
 from sardonyx.errors import SardonyxError
 from sardonyx.legalize import defaults, operands, sizes, structure
 from sardonyx.legalize.verify import Evidence, Feeds, differences, feeds_of, run
@@ -18,6 +17,7 @@ from sardonyx.legalize.work import Fix, Work
 from sardonyx.model import Limits, Model, Source, load
 from sardonyx.model.load import decode
 from sardonyx.resolve import resolve
+from sardonyx.settings import Kind
 
 Verify: TypeAlias = Literal["fix", "model", "none"]
 

@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sardonyx.engines import Kind, make_engine
+from sardonyx.engines import make_engine
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
+from sardonyx.settings import Kind
 from sardonyx.types import Array, DType, string
 
 Feeds: TypeAlias = Mapping[str, Array]

@@ -40,7 +40,8 @@ from sardonyx.machine.state import (
 from sardonyx.machine.watch import Watch
 from sardonyx.memory import MEMORY_LIMIT, Bytes, aligned
 from sardonyx.monitor import Monitor
-from sardonyx.plan import Plan, Step, Timeline, plan, timeline_of
+from sardonyx.plan import Plan, Step, Timeline, plan
+from sardonyx.plan.kernels import timeline_of
 from sardonyx.types import Array, TensorType
 
 

@@ -26,9 +26,10 @@ from sardonyx.machine import Machine, StepRecord
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
+from sardonyx.settings import Tuning
 from sardonyx.stages import Runner
 from sardonyx.threads import Pool, pool_of
-from sardonyx.tune import Tuning, chosen, lookup
+from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, Value, by_numpy
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from sardonyx.errors import InternalError, InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.ir import Kernel
+from sardonyx.ops import users
 
 Accuracy: TypeAlias = Literal["exact", "rounding", "approximate"]
 Form: TypeAlias = Literal["kernel", "two kernels", "control flow", "host"]
@@ -188,22 +189,9 @@ def hosts() -> tuple[Host, ...]:
     return tuple(_HOSTS[key] for key in sorted(_HOSTS))
 
 
-_USERS: set[tuple[str, str]] = set()
-
-
-def of_user(domain: str, name: str) -> None:
-    """Says that an operator is a user's: what it means may be another thing tomorrow."""
-    _USERS.add((domain, name))
-
-
-def users() -> frozenset[tuple[str, str]]:
-    """The operators of users, by domain and name."""
-    return frozenset(_USERS)
-
-
 def remove(domain: str, name: str) -> bool:
     """Takes all versions of an operator off; whether there was one. For operators of users."""
-    _USERS.discard((domain, name))
+    users.discard(domain, name)
     gone = [
         (table, key) for table in (_REGISTRY, _HOSTS) for key in table if key[:2] == (domain, name)
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 API_VERSION = "1.31.1"
 """The version of onnxruntime whose Python API this is."""
 
@@ -32,6 +30,8 @@ def get_version_string() -> str:
 
 def get_build_info() -> str:
     """Which Sardonyx this is."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
     try:
         own = version("sardonyx")
     except PackageNotFoundError:

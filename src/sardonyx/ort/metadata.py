@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sardonyx.dims import Dim, symbol, symbols
 from sardonyx.graph import Graph
-from sardonyx.loading import Metadata
+from sardonyx.opened import Metadata
 from sardonyx.types import MapType, OptionalType, SequenceType, TensorType, ValueType
 
 

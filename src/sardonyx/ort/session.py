@@ -8,16 +8,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeAlias, Union, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from onnx import ModelProto
-
-from sardonyx.engines import VARIABLE, Engine, Kind, engine_kind, make_engine
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
-from sardonyx.images import find, keep, key_of
-from sardonyx.loading import Opened, open_model
-from sardonyx.model.load import serialized
+from sardonyx.images import find, key_of
+from sardonyx.opened import Opened
 from sardonyx.ort.binding import IOBinding
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
 from sardonyx.ort.environment import PROVIDER, current_seed, get_available_providers
@@ -27,9 +23,22 @@ from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_a
 from sardonyx.ort.options import RunOptions, SessionOptions
 from sardonyx.ort.profile import Profile
 from sardonyx.ort.values import OrtValue
-from sardonyx.resolve import Numerics, Reading, numerics_named
-from sardonyx.tune import Tuning
+from sardonyx.settings import (
+    VARIABLE,
+    Kind,
+    Numerics,
+    Reading,
+    Tuning,
+    engine_kind,
+    numerics_named,
+    reading_named,
+)
 from sardonyx.types import Array
+
+if TYPE_CHECKING:  # a session that was made before needs neither onnx nor the compiler
+    from onnx import ModelProto
+
+    from sardonyx.engines import Engine
 
 ENGINE_ENTRY, QDQ_ENTRY = "sardonyx.engine", "sardonyx.qdq"
 NUMERICS_ENTRY = "sardonyx.numerics"
@@ -212,10 +221,8 @@ class InferenceSession(Session):
                 self._model_path = os.fspath(path_or_bytes)
             case bytes():
                 self._model_bytes = path_or_bytes
-            case ModelProto():
-                self._model_bytes = serialized(path_or_bytes)
             case _:
-                raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+                self._model_bytes = _serialized(path_or_bytes)
         if not isinstance(sess_options, SessionOptions | None):
             raise TypeError(f"sess_options is {sess_options!r}; it takes SessionOptions or None")
         self._sess_options = sess_options or SessionOptions()
@@ -241,7 +248,7 @@ class InferenceSession(Session):
                 self._graph = self._opened.graph
             else:
                 self._make(source)
-                keep(key, self._opened, self._sess)
+                self._keep(key)
         if self._profile is None:
             self._quick = getattr(self._sess, "quick", None)
 
@@ -258,6 +265,8 @@ class InferenceSession(Session):
         return key_of(source, (asked, engine, current_seed(), read, tuning.key))
 
     def _read(self, source: str | bytes) -> Opened:
+        from sardonyx.loading import open_model
+
         options = self._sess_options
         return open_model(
             source,
@@ -278,7 +287,14 @@ class InferenceSession(Session):
         with self._event("session_initialization"):
             self._sess = self._engine(self._graph)
 
+    def _keep(self, key: str | None) -> None:
+        from sardonyx.imaging import keep
+
+        keep(key, self._opened, self._sess)
+
     def _engine(self, graph: Graph) -> Engine:
+        from sardonyx.engines import make_engine
+
         options = self._sess_options
         threads, tuning = options.intra_op_num_threads, _tuning(options)
         return make_engine(graph, _engine(options), threads=threads, tuning=tuning)
@@ -297,15 +313,22 @@ class InferenceSession(Session):
         self._open()
 
 
+def _serialized(proto: object) -> bytes:
+    from onnx import ModelProto
+
+    from sardonyx.model.load import serialized
+
+    if not isinstance(proto, ModelProto):
+        raise TypeError(f"Unable to load from type '{type(proto)}'")
+    return serialized(proto)
+
+
 def _engine(options: SessionOptions) -> Kind:
     return engine_kind(options._entries.get(ENGINE_ENTRY, "auto"), ENGINE_ENTRY)
 
 
 def _reading(options: SessionOptions) -> Reading:
-    text = options._entries.get(QDQ_ENTRY, "integer")
-    if text not in get_args(Reading):
-        raise SardonyxError(f"{QDQ_ENTRY} is '{text}'; it can be {', '.join(get_args(Reading))}")
-    return cast(Reading, text)
+    return reading_named(options._entries.get(QDQ_ENTRY, "integer"), QDQ_ENTRY)
 
 
 def _numerics(options: SessionOptions) -> Numerics:

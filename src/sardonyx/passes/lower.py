@@ -28,7 +28,7 @@ from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.trips import iterations
 from sardonyx.plan import plan
-from sardonyx.plan.kernels import byte_size
+from sardonyx.plan.outline import byte_size
 from sardonyx.types import TensorType
 
 Make: TypeAlias = Callable[[Operation, str, Graph], Body]

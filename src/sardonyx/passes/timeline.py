@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sardonyx.dims import Dim, Sym, substitute
 from sardonyx.passes.program import Launch, Program
-from sardonyx.plan import Step, Timeline, step_of
-from sardonyx.plan.kernels import byte_size
+from sardonyx.plan import Step, Timeline
+from sardonyx.plan.kernels import step_of
+from sardonyx.plan.outline import Outline, byte_size
 from sardonyx.types import TensorType
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outline:
-    """A timeline before the symbolic dims have numbers: the steps without their scratch, whose
-    types are in `scratch`, and the types of the tensors."""
-
-    steps: tuple[Step, ...]
-    scratch: tuple[tuple[TensorType, ...], ...]
-    tensors: Mapping[str, TensorType]
-    initial: tuple[str, ...]
-    final: tuple[str, ...]
-    outside: frozenset[str]
-
-    def at(self, dims: Mapping[str, int]) -> Timeline:
-        """The timeline for these numbers of the dims."""
-        sizes = {n: byte_size(n, _bound(x, dims)) for n, x in self.tensors.items()}
-        steps = (
-            replace(step, scratch=tuple(byte_size("scratch", _bound(x, dims)) for x in scratch))
-            for step, scratch in zip(self.steps, self.scratch, strict=True)
-        )
-        return Timeline(tuple(steps), sizes, self.initial, self.final, self.outside)
 
 
 def outline_of(program: Program) -> Outline:
@@ -65,15 +43,6 @@ def timeline_of(program: Program, dims: Mapping[str, int] | None = None) -> Time
 
 def _names(program: Program) -> set[str]:
     return {*program.inputs, *program.weights}.union(*(x.writes for x in program.launches))
-
-
-def _bound(tensor: TensorType, dims: Mapping[str, int]) -> TensorType:
-    shape = None if tensor.shape is None else tuple(_number(d, dims) for d in tensor.shape)
-    return replace(tensor, shape=shape)
-
-
-def _number(d: Dim, dims: Mapping[str, int]) -> Dim:
-    return substitute(d, lambda a: dims.get(a.name) if isinstance(a, Sym) else None)
 
 
 def _step(launch: Launch, outside: frozenset[str]) -> Step:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from sardonyx.dims import Dim, product, substitute
-from sardonyx.errors import InternalError, Undetermined, UnsupportedModel
+from sardonyx.errors import InternalError
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.kernel.affine import position
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.plan.outline import byte_size
 from sardonyx.plan.timeline import Step, Timeline
 from sardonyx.types import TensorType
 
@@ -68,17 +69,6 @@ def step_of(
             if at and all((o, i) in legal for i in at)
         ),
     )
-
-
-def byte_size(name: str, tensor: TensorType | None) -> int:
-    """The bytes of a tensor. Raises Undetermined if its shape is not concrete, UnsupportedModel
-    if it has no type."""
-    if tensor is None:
-        raise UnsupportedModel(f"the tensor '{name}' has a type that Sardonyx does not have")
-    count = None if tensor.shape is None else product(tensor.shape)
-    if not isinstance(count, int):
-        raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
-    return tensor.dtype.bytes(count)
 
 
 def _bytes(buffer: Buffer) -> int:

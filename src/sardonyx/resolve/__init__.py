@@ -8,18 +8,13 @@ refuses, it refuses with one ModelError that names the model, the culprit and th
 """
 
 from sardonyx.resolve.boundary import Boundary, boundary
-from sardonyx.resolve.fewer import Numerics, numerics_named
-from sardonyx.resolve.islands import Reading
 from sardonyx.resolve.nodes import graph_from_nodes
 from sardonyx.resolve.pipeline import resolve, value_types
 
 __all__ = [
     "Boundary",
-    "Numerics",
-    "Reading",
     "boundary",
     "graph_from_nodes",
-    "numerics_named",
     "resolve",
     "value_types",
 ]

@@ -10,24 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias, cast, get_args
 
 from sardonyx import types as t
-from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import infer
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME, suits
 from sardonyx.types import TensorType
-
-Numerics: TypeAlias = Literal["default", "winograd"]
-
-
-def numerics_named(text: str, where: str) -> Numerics:
-    """The numerics that `text` names; SardonyxError, naming `where` it was given, if none is."""
-    if text not in get_args(Numerics):
-        raise SardonyxError(f"{where} is '{text}'; it can be {', '.join(get_args(Numerics))}")
-    return cast(Numerics, text)
 
 
 def fewer_products(graph: Graph) -> Graph:

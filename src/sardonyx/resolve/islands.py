@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from sardonyx.resolve.quantised import (
 )
 from sardonyx.types import Array, TensorType
 
-Reading: TypeAlias = Literal["integer", "float"]
 MOVES = {
     # operator: the input whose elements it moves; None for all of them
     "Concat": None, "DepthToSpace": 0, "Expand": 0, "Flatten": 0, "Gather": 0, "GatherElements": 0,

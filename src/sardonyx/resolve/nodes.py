@@ -13,10 +13,9 @@ from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph
 from sardonyx.model import Limits
 from sardonyx.resolve.boundary import boundary
-from sardonyx.resolve.fewer import Numerics
-from sardonyx.resolve.islands import Reading
 from sardonyx.resolve.names import order
 from sardonyx.resolve.pipeline import resolve
+from sardonyx.settings import Numerics, Reading
 from sardonyx.types import Array, TensorType
 
 Value = Union[str, ValueInfoProto]

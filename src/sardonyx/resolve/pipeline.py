@@ -16,14 +16,15 @@ from sardonyx.model.load import canonical, opsets
 from sardonyx.resolve.assemble import Assembler
 from sardonyx.resolve.boundary import OVERRIDE_IR, boundary
 from sardonyx.resolve.calls import check_sizes
-from sardonyx.resolve.fewer import Numerics, fewer_products
+from sardonyx.resolve.fewer import fewer_products
 from sardonyx.resolve.functions import Inliner, Note, Scope
-from sardonyx.resolve.islands import Reading, integer_islands
+from sardonyx.resolve.islands import integer_islands
 from sardonyx.resolve.names import check_function, check_graph
 from sardonyx.resolve.operators import Key
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.shapes import check_graph_types, dim_params, infer_types, name_dims
 from sardonyx.resolve.weights import Weights
+from sardonyx.settings import Numerics, Reading
 
 Result = TypeVar("Result")
 MAIN = "the main graph"

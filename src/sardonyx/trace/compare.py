@@ -48,6 +48,8 @@ def _step(x: Record, y: Record) -> str:
     before."""
     if (dict(x.operation), x.scope) != (dict(y.operation), y.scope):
         return f"another operation, {y}"
+    if [u.name for u in x.writes] != [u.name for u in y.writes]:
+        return "other tensors written"
     pairs = list(zip(x.writes, y.writes, strict=True))
     written = [u.name for u, v in pairs if u.after != v.after]
     if written:

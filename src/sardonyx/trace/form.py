@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sardonyx.graph import Graph, Operation
-from sardonyx.kernel.prelude import NUMERICS_REVISION
+from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.machine import Access, Machine, Segment, StepRecord
 from sardonyx.monitor import KINDS
 from sardonyx.ops.registry import INTERNAL

@@ -23,7 +23,8 @@ from sardonyx.monitor import checks
 from sardonyx.passes.lower import lower
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import Plan, padded
-from sardonyx.plan.kernels import byte_size, step_of
+from sardonyx.plan.kernels import step_of
+from sardonyx.plan.outline import byte_size
 from sardonyx.trace.form import Form, Hole, Subject, footer_template, form
 from sardonyx.types import TensorType
 

@@ -22,6 +22,7 @@ from sardonyx import types as t
 from sardonyx.errors import FeedError
 from sardonyx.trace.digest import chained, dumps, path, root, root_by_path
 from sardonyx.trace.form import START, VERSION
+from sardonyx.trace.grammar import BODY, FOOTER, HEADER, LAYOUT, PLANNED, STEP, misfit
 from sardonyx.types import DType
 
 _LINE = re.compile(r'(\{.*),"chain":"([0-9a-f]{64})"\}', re.DOTALL)
@@ -120,7 +121,8 @@ def read(text: str | bytes, expected: str | None = None) -> Trace:
     """
     bodies, chain = _bodies(text)
     footer = _parsed(f"{bodies[-1]}}}", len(bodies))
-    header = _parsed(f"{bodies[0]}}}", 1)
+    _fit(footer, FOOTER, len(bodies))
+    header = _header(bodies[0])
     lines = tuple(_line(f"{body}}}", i + 2) for i, body in enumerate(bodies[1:-1]))
     steps = tuple(line for line in lines if isinstance(line, Record))
     if footer.get("root") != root(bodies[:-1]) or footer.get("steps") != len(steps):
@@ -162,17 +164,28 @@ def _ascii(text: str | bytes) -> str:
 def _parsed(text: str, number: int) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidTrace(f"line {number} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise InvalidTrace(f"line {number} is not an object")
     return found
 
 
-def initial_of(header: Mapping[str, Any]) -> tuple[Touched, ...]:
-    """The tensors that have a value at the start."""
+def _header(body: str) -> Mapping[str, Any]:
+    header = _parsed(f"{body}}}", 1)
     if header.get("trace") != VERSION:
         raise InvalidTrace(f"the header is of version {header.get('trace')}, expected {VERSION}")
+    _fit(header, HEADER if header.get("stages") else PLANNED, 1)
+    return header
+
+
+def _fit(line: Mapping[str, Any], form: Mapping[str, Any], number: int) -> None:
+    if wrong := misfit(line, form):
+        raise InvalidTrace(f"line {number} is not a line of a trace: {wrong}")
+
+
+def initial_of(header: Mapping[str, Any]) -> tuple[Touched, ...]:
+    """The tensors that have a value at the start."""
     return _held(header["initial"])
 
 
@@ -190,25 +203,24 @@ def line_of(body: str) -> Line:
 
 def _line(text: str, number: int) -> Line:
     found = _parsed(text, number)
-    try:
-        scope = tuple((tuple(path), name, i) for path, name, i in found.get("scope", ()))
-        if "body" in found:
-            parts = [_held(found[key]) for key in ("inputs", "captured", "initial")]
-            return Entered(scope, parts[0], parts[1], parts[2], tuple(found["outputs"]))
-        if "step" not in found:
-            places = _held(found["initial"])
-            return Layout(found["layout"], scope, found["plan"], found["memory"], places)
-        return Record(
-            found["step"],
-            found["operation"],
-            _held(found["reads"]),
-            tuple(_touched(x, x["before"], x["after"]) for x in found["writes"]),
-            found["flags"],
-            scope,
-            found.get("layout"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidTrace(f"line {number} is not a step: {error} is missing") from error
+    form = BODY if "body" in found else STEP if "step" in found else LAYOUT
+    _fit(found, form, number)
+    scope = tuple((tuple(path), name, i) for path, name, i in found.get("scope", ()))
+    if form is BODY:
+        parts = [_held(found[key]) for key in ("inputs", "captured", "initial")]
+        return Entered(scope, parts[0], parts[1], parts[2], tuple(found["outputs"]))
+    if form is LAYOUT:
+        places = _held(found["initial"])
+        return Layout(found["layout"], scope, found["plan"], found["memory"], places)
+    return Record(
+        found["step"],
+        found["operation"],
+        _held(found["reads"]),
+        tuple(_touched(x, x["before"], x["after"]) for x in found["writes"]),
+        found["flags"],
+        scope,
+        found.get("layout"),
+    )
 
 
 def _held(places: Sequence[Mapping[str, Any]]) -> tuple[Touched, ...]:
@@ -217,7 +229,10 @@ def _held(places: Sequence[Mapping[str, Any]]) -> tuple[Touched, ...]:
 
 def _touched(x: Mapping[str, Any], before: str, after: str = "") -> Touched:
     shape = tuple(x["shape"])
-    dtype = t.string if x["dtype"] in CONTAINERS else t.by_name(x["dtype"])
+    try:
+        dtype = t.string if x["dtype"] in CONTAINERS else t.by_name(x["dtype"])
+    except KeyError as error:
+        raise InvalidTrace(f"'{x['name']}' has the type {error}, which there is not") from error
     return Touched(x["name"], dtype, shape, x["offset"], x["size"], before, after)
 
 
@@ -267,7 +282,7 @@ def disclosed(text: str | bytes, expected: str | None = None) -> Disclosed:
         raise InvalidTrace(f"the root is {claimed}, expected {expected}")
     if step.number != number:
         raise InvalidTrace(f"the line is step {step.number}, shown as {number}")
-    return Disclosed(_parsed(f"{found['header'][0]}}}", 1), step, claimed, values)
+    return Disclosed(_header(found["header"][0]), step, claimed, values)
 
 
 def _leads(leaf: str, index: int, beside: Sequence[str], claimed: str) -> None:

@@ -16,17 +16,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from sardonyx.errors import RunError
-from sardonyx.graph import Graph, Operation
+from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.machine import Machine
 from sardonyx.monitor import KINDS, Kind, broken, made
 from sardonyx.trace.digest import of_graph, of_table, of_tensor
 from sardonyx.trace.form import described
-from sardonyx.trace.read import Record, Touched, Trace
+from sardonyx.trace.read import InvalidTrace, Record, Touched, Trace
 from sardonyx.trace.values import tensor
 from sardonyx.trace.write import started
-from sardonyx.types import Array
+from sardonyx.types import Array, TensorType
 
 Find: TypeAlias = Callable[[str], bytes | None]  # digest -> elements, if they are there
 Outcome: TypeAlias = Literal["equal", "differs", "unknown"]
@@ -49,8 +49,16 @@ def machine_of(
     for x in initial:
         if x.name in graph.inputs or x.name in graph.overridable:
             value = tensor(x, find(x.before))
-            feeds[x.name] = np.zeros(x.shape, x.dtype.numpy) if value is None else value
+            feeds[x.name] = _blank(x) if value is None else value
     return started(graph, feeds, header["numerics"]["fused"])
+
+
+def _blank(x: Touched) -> Array:
+    """Zeros, of which there is one in memory: a trace may name any size."""
+    try:
+        return np.broadcast_to(np.zeros((), x.dtype.numpy), x.shape)
+    except ValueError as error:
+        raise InvalidTrace(f"'{x.name}' has a size that no tensor has: {error}") from error
 
 
 def matches(machine: Machine, trace: Trace) -> list[str]:
@@ -105,6 +113,8 @@ def _again(
     graph: Graph, op: Operation, step: Record, values: Mapping[str, Array | None], fused: bool
 ) -> Replayed:
     kernel = kernel_of(graph, op)
+    if wrong := _misfit(graph, op, step):
+        return Replayed(step, "differs", wrong)
     missing = [n for n, v in values.items() if v is None]
     if missing:
         return Replayed(step, "unknown", f"no value of {', '.join(missing)}")
@@ -123,3 +133,15 @@ def _again(
     if {k for k in KINDS if step.flags.get(k)} != flags:
         return Replayed(step, "differs", f"the flags are {', '.join(sorted(flags)) or 'none'}")
     return Replayed(step, "equal")
+
+
+def _misfit(graph: Graph, op: Operation, step: Record) -> str:
+    """What of a record's operands and results is not as the operation has them; "" if nothing."""
+    if {x.name for x in step.reads} != set(reads(op)):
+        return "it does not read what the operation reads"
+    if [x.name for x in step.writes] != [n for n in op.outputs if n]:
+        return "it does not write what the operation writes"
+    for x in step.reads:
+        if graph.types[x.name] != TensorType(x.dtype, x.shape):
+            return f"'{x.name}' is {TensorType(x.dtype, x.shape)}, expected {graph.types[x.name]}"
+    return ""

@@ -1,0 +1,70 @@
+"""Timelines and plans of programs whose symbolic dims get their numbers when they run.
+
+timeline = outline.at({"N": 4})
+offsets_of(slots, plan(timeline))       the table that the program takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sardonyx.dims import product
+from sardonyx.errors import Undetermined, UnsupportedModel
+from sardonyx.plan.timeline import Plan, Step, Timeline
+from sardonyx.types import Array, TensorType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outline:
+    """A timeline before the symbolic dims have numbers: the steps without their scratch, whose
+    types are in `scratch`, and the types of the tensors."""
+
+    steps: tuple[Step, ...]
+    scratch: tuple[tuple[TensorType, ...], ...]
+    tensors: Mapping[str, TensorType]
+    initial: tuple[str, ...]
+    final: tuple[str, ...]
+    outside: frozenset[str]
+
+    def at(self, dims: Mapping[str, int]) -> Timeline:
+        """The timeline for these numbers of the dims."""
+        sizes = {n: byte_size(n, x.at(dims)) for n, x in self.tensors.items()}
+        steps = (
+            replace(step, scratch=tuple(byte_size("scratch", x.at(dims)) for x in scratch))
+            for step, scratch in zip(self.steps, self.scratch, strict=True)
+        )
+        return Timeline(tuple(steps), sizes, self.initial, self.final, self.outside)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An offset that the caller fills in: of a tensor, or of a temporary of a launch."""
+
+    tensor: str | None = None
+    launch: int = -1
+    temporary: int = -1
+
+
+def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:
+    """The table of offsets that a program with symbolic dims takes."""
+    found = []
+    for slot in slots:
+        if slot.tensor is not None:
+            found.append(made.offsets[slot.tensor])
+        else:
+            found.append(made.scratch[slot.launch][slot.temporary])
+    return np.array(found or [0], np.int64)
+
+
+def byte_size(name: str, tensor: TensorType | None) -> int:
+    """The bytes of a tensor. Raises Undetermined if its shape is not concrete, UnsupportedModel
+    if it has no type."""
+    if tensor is None:
+        raise UnsupportedModel(f"the tensor '{name}' has a type that Sardonyx does not have")
+    count = None if tensor.shape is None else product(tensor.shape)
+    if not isinstance(count, int):
+        raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
+    return tensor.dtype.bytes(count)
