@@ -19,11 +19,10 @@ from sardonyx.plan import (
     Timeline,
     check_plan,
     check_timeline,
-    in_place,
     lower_bound,
     plan,
-    step_of,
 )
+from sardonyx.plan.kernels import in_place, step_of
 
 SIZES = st.sampled_from([0, 1, 4, 63, 64, 65, 100, 128, 200, 512])
 
