@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sardonyx import types as t
 from sardonyx.checker import all_rules, find_profile
 from sardonyx.cli import main
 from sardonyx.documents import document, page, tags
 from sardonyx.documents.conditions import conditions
 from sardonyx.documents.formula import formula
-from sardonyx.documents.recognise import recognised
-from sardonyx.kernel import elementary
-from sardonyx.kernel.expr import Buffer, Load
 
 ROOT = Path(__file__).parents[1]
 PROFILE = find_profile("sonnx@ej-2026-10")
@@ -40,20 +36,6 @@ TAG = re.compile(r"E_[A-Z0-9]+_(FLOAT|INT|UINT|BOOL)_(FUNC|CONSTR_\w+)_\d{3,4}")
 def test_a_formula_says_what_the_kernel_does(name: str, said: str) -> None:
     kernel = document(name, PROFILE).kernel
     assert formula(kernel, {b: f"y{i}" for i, b in enumerate(kernel.outputs)}) == said
-
-
-@pytest.mark.parametrize("name", elementary.__all__)
-@pytest.mark.parametrize("dtype", [t.float32, t.float64])
-def test_an_elementary_function_is_recognised(name: str, dtype: t.DType) -> None:
-    x, y = (Load(Buffer(n, dtype, ()), ()) for n in "xy")
-    arguments = (x, y) if name == "pow" else (x,)
-    assert recognised(getattr(elementary, name)(*arguments)) == (name, arguments)
-
-
-def test_what_is_no_elementary_function_is_not_taken_for_one() -> None:
-    x, y = (Load(Buffer(n, t.float32, ()), ()) for n in "xy")
-    assert recognised(elementary.exp(x) * y) is None
-    assert recognised(x + y) is None
 
 
 def test_conditions_are_those_of_the_kernel() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ from sardonyx.errors import FeedError, RunError
 from sardonyx.graph import Graph
 from sardonyx.kernel import elementary
 from sardonyx.kernel.build import Builder, operand
-from sardonyx.kernel.expr import Expr
+from sardonyx.kernel.expr import Expr, cast
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.obligations import obligations
@@ -66,16 +67,16 @@ def test_arithmetic_wraps_just_where_the_exact_result_does_not_fit(
     kernel = pairwise(dtype, EXACT[op])
     wraps = not dtype.min <= EXACT[op](a, b) <= dtype.max
     given_ = [np.array([v], dtype.numpy) for v in (a, b)]
-    assert raised(kernel, *given_) == [wraps, 0, 0]
+    assert raised(kernel, *given_) == [0, wraps, 0, 0]
 
 
 @pytest.mark.parametrize(
     ("a", "b", "flags"),
-    [(7, 2, [0, 0, 0]), (7, 0, [0, 1, 0]), (-128, -1, [1, 0, 0]), (-128, 1, [0, 0, 0])],
+    [(7, 2, [0, 0]), (7, 0, [0, 1]), (-128, -1, [1, 0]), (-128, 1, [0, 0])],
 )
 def test_division_by_zero_and_of_the_least_value_are_seen(a: int, b: int, flags: list[int]) -> None:
     kernel = pairwise(t.int8, lambda x, y: x / y)
-    assert raised(kernel, np.array([a], np.int8), np.array([b], np.int8)) == flags
+    assert raised(kernel, np.array([a], np.int8), np.array([b], np.int8)) == [0, *flags, 0]
 
 
 @pytest.mark.parametrize("dtype", [t.int32, t.int64], ids=str)
@@ -86,14 +87,69 @@ def test_a_sum_of_products_wraps_where_its_value_does_not_fit(dtype: DType, larg
     y = k.compute((2, 3), lambda i, j: k.dot((4,), lambda q: (a[i, q], b[q, j])))
     x = np.full((2, 4), 1 << (dtype.bits // 2 - 2), dtype.numpy)
     w = np.full((4, 3), 1 << (dtype.bits // 2 - 2 + large), dtype.numpy)
-    assert raised(k.kernel("mm", [a, b], [y]), x, w) == [large, 0, 0]
+    assert raised(k.kernel("mm", [a, b], [y]), x, w) == [0, large, 0, 0]
 
 
-def test_elementary_functions_have_no_obligations() -> None:
+def test_what_is_inside_of_an_elementary_function_has_no_obligations() -> None:
     k = Builder(1)
     x = operand("x", t.float32, (4,))
-    y = k.compute((4,), lambda i: elementary.exp(x[i]))
-    assert obligations(k.kernel("exp", [x], [y])) is None
+    y = k.compute((4,), lambda i: elementary.tanh(x[i]))
+    assert obligations(k.kernel("tanh", [x], [y])) is None
+
+
+@pytest.mark.parametrize("dtype", [t.float32, t.float64], ids=str)
+@pytest.mark.parametrize("op", ["mul", "div"])
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_a_result_underflows_just_where_it_is_0_and_exactly_is_not(
+    dtype: DType, op: str, data: st.DataObject
+) -> None:
+    width = dtype.bits
+    small = st.floats(-(2.0**-70), 2.0**-70, width=width)
+    a, b = (data.draw(st.one_of(small, st.floats(width=width))) for _ in range(2))
+    kernel = pairwise(dtype, (lambda x, y: x * y) if op == "mul" else (lambda x, y: x / y))
+    given_ = [np.array([v], dtype.numpy) for v in (a, b)]
+    result = float(evaluate(kernel, given_)[0][0])
+    finite = math.isfinite(a) and math.isfinite(b)
+    exact = finite and a != 0 and (op == "div" or b != 0)
+    assert raised(kernel, *given_) == [result == 0 and exact, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "y", "underflows"),
+    [
+        *[("exp", x, 0, f) for x, f in ((-103, 0), (-110, 1), (-math.inf, 0), (math.nan, 0))],
+        *[("exp2", x, 0, f) for x, f in ((-149, 0), (-151, 1), (-math.inf, 0))],
+        *[("sigmoid", x, 0, f) for x, f in ((-103, 0), (-110, 1), (-math.inf, 0))],
+        *[("pow", 0.5, y, f) for y, f in ((149, 0), (151, 1), (math.inf, 0))],
+        *[("pow", x, -2, f) for x, f in ((math.inf, 0), (1e30, 1), (1e20, 0))],
+        *[("pow", 0, y, f) for y, f in ((2, 0), (0, 0))],
+    ],
+)
+def test_a_function_underflows_where_it_is_0_and_exactly_is_not(
+    function: str, x: float, y: float, underflows: int
+) -> None:
+    made = getattr(elementary, function)
+    kernel = pairwise(t.float32, made if function == "pow" else lambda x, y: made(x) + y)
+    found = raised(kernel, np.array([x], np.float32), np.array([y], np.float32))
+    assert found == [underflows, 0, 0, 0]
+
+
+def test_what_underflows_on_the_way_to_another_result_is_not_told() -> None:
+    kernel = pairwise(t.float32, lambda x, y: elementary.exp(x) + y)
+    x = np.array([-110], np.float32)
+    assert [raised(kernel, x, np.array([y], np.float32))[0] for y in (0, 5)] == [1, 0]
+
+
+def test_a_conversion_underflows_and_what_a_fold_adds_up_does_not() -> None:
+    k = Builder(1)
+    x = operand("x", t.float32, (3,))
+    half = k.compute((3,), lambda i: cast(x[i], t.float16))
+    total = k.compute((), lambda: k.sum((3,), lambda i: x[i] * x[i]))
+    tiny = np.array([1, 1e-30, 0], np.float32)
+    assert raised(k.kernel("half", [x], [half]), tiny) == [1, 0, 0, 0]
+    assert raised(k.kernel("half", [x], [half]), np.array([1, 1e-6, 0], np.float32)) == [0] * 4
+    assert obligations(k.kernel("total", [x], [total])) is None
 
 
 def network(op: str, dtype: DType, name: str = "it") -> Graph:
@@ -198,9 +254,16 @@ def domains(op: str, dtype: DType, *operands: object) -> list[str]:
         ("Clip", t.float32, [[1, 2], NAN, 1], ["domain"]),
         ("Clip", t.int8, [[1, 2], 2, 1], ["domain"]),
         ("Clip", t.int8, [[1, 2], 1, 1], []),
+        ("Mul", t.float32, [[1e-30, 0], [1e-30, 1]], ["underflow"]),
+        ("Mul", t.float32, [[1e-10, 0], [1e-30, 1]], []),
+        ("Div", t.float64, [[1e-300, 0], [1e300, 1]], ["underflow"]),
+        ("Mul", t.float16, [[1e-4, 0], [1e-4, 1]], ["underflow"]),
+        ("Exp", t.float32, [[-110, 0]], ["underflow"]),
+        ("Softplus", t.float32, [[-110, 0]], ["underflow"]),
+        ("Elu", t.float32, [[-110, 0]], []),
     ],
 )
-def test_operands_outside_of_the_domain_are_seen(
+def test_what_an_operation_must_not_be_given_or_lose_is_seen_in_both_engines(
     op: str, dtype: DType, operands: list[object], kinds: list[str]
 ) -> None:
     assert domains(op, dtype, *operands) == kinds

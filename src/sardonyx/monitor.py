@@ -6,16 +6,17 @@
 
     nan       an output holds a NaN and no input does
     infinity  an output holds an infinity and no input does
-    wrap      an integer wraps (kernel/obligations.py says which arithmetic counts)
+    underflow a float result is 0 and exactly is not
+    wrap      an integer wraps (kernel/obligations.py says which arithmetic counts, here and above)
     division  an integer is divided by zero
     domain    an operand is outside of its operator's domain (`domain` says which)
     index     an index is out of range: always an error of the run too
     empty     an output has no elements and every input has some
 
 Each is seen per operation, from the values that it reads and writes; what passes through the
-temporaries of a kernel is not looked at, nor are floats of at most 8 bits, nor a result that
-underflows to zero. Of control flow the operations of the subgraphs are watched, each time that they
-are executed; what the host performs with strings and sequences is not.
+temporaries of a kernel is not looked at, nor are floats of at most 8 bits. Of control flow the
+operations of the subgraphs are watched, each time that they are executed; what the host performs
+with strings and sequences is not.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.obligations import obligations
 from sardonyx.types import Array, by_numpy, float32, int64
 
-Kind: TypeAlias = Literal["nan", "infinity", "wrap", "division", "domain", "index", "empty"]
+Kind: TypeAlias = Literal[
+    "nan", "infinity", "underflow", "wrap", "division", "domain", "index", "empty"
+]
 Mode: TypeAlias = Literal["ignore", "record", "stop"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-CHECKED = KINDS[2:5]  # by the kernel of the obligations
+CHECKED = KINDS[2:6]  # by the kernel of the obligations
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sardonyx.documents.recognise import recognised
-from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Load, Local, Where, children, walk
+from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Load, Local, children, walk
 from sardonyx.kernel.ir import Kernel, Store, expressions, statements
+from sardonyx.kernel.recognise import call
 
 FUNCTIONS = {
     "acos": "|x| > 1", "acosh": "x < 1", "asin": "|x| > 1", "atanh": "|x| > 1", "cos": "x infinite",
@@ -57,7 +57,7 @@ def _of(root: Expr) -> Iterator[Condition]:
         if e in seen:
             continue
         seen.add(e)
-        function = recognised(e) if isinstance(e, Alu | Where | Cast) else None
+        function = call(e)
         if function is not None:
             yield from _function(function[0])
             stack += function[1]

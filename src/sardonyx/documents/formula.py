@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sardonyx.documents.recognise import recognised
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -30,6 +29,7 @@ from sardonyx.kernel.expr import (
     children,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
+from sardonyx.kernel.recognise import call
 from sardonyx.types import DType
 
 INFIX = {
@@ -63,7 +63,7 @@ class Printer:
             if e in seen:
                 continue
             seen.add(e)
-            found = recognised(e) if isinstance(e, Alu | Where | Cast) else None
+            found = call(e)
             if found is not None:
                 self.functions[e] = found
             stack += found[1] if found is not None else children(e)

@@ -1,13 +1,18 @@
-"""What a kernel's integers must not do, itself as a kernel.
+"""What a kernel's arithmetic must not do, itself as a kernel.
 
-    obligations(kernel)   a kernel of the same inputs with one output, uint8[3]: whether an integer
-                          wraps, whether an integer is divided by zero, and what the caller asks
-                          besides (`domain`); None where none of them can be
+    obligations(kernel)   a kernel of the same inputs with one output, uint8[4]: whether a float
+                          result underflows to zero, whether an integer wraps, whether one is
+                          divided by zero, and what the caller asks besides (`domain`); None where
+                          none of them can be
 
 It is run before the kernel, on the same inputs, by the interpreter and as C alike, so both engines
 raise the same flags. What counts as arithmetic of the model: operations, folds and conversions
 between integers in the type of an input or output, outside of indices, of "bits" and of what
 "bits" is made from (elementary functions and random numbers wrap on purpose). Shifts do not count.
+
+A result underflows where an element of an output is 0, and a product, quotient, power, exponential
+or conversion of floats that it is made of is 0 and exactly is not. What a fold adds up and what
+passes through temporaries is not looked at.
 
 A fold wraps where its float64 value is further than a quarter of the type's range from its result.
 That is exact while the absolute terms add up to less than 2^80 over the number of terms; products
@@ -16,8 +21,10 @@ of 64-bit operands are looked at one by one, and a partial sum that comes back i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sardonyx import types as t
 from sardonyx.kernel.expr import (
@@ -39,16 +46,17 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.ranges import is_plain
+from sardonyx.kernel.recognise import call
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.types import DType
 
-WRAP, DIVISION, DOMAIN = 0, 1, 2
+UNDERFLOW, WRAP, DIVISION, DOMAIN = range(4)
 FALSE = const(False, t.bool_)
 _DIVIDING = ("tdiv", "idiv", "imod", "fmod")
 _QUARTER = {bits: float(1 << (bits - 2)) for bits in (8, 16, 32, 64)}
 
-Flags = tuple[Expr, Expr]  # wraps, divides by zero
-NONE: Flags = (FALSE, FALSE)
+Flags = tuple[Expr, Expr, Expr]  # underflows, wraps, divides by zero
+NONE: Flags = (FALSE, FALSE, FALSE)
 
 
 def obligations(kernel: Kernel, domain: Expr | None = None) -> Kernel | None:
@@ -59,14 +67,14 @@ def obligations(kernel: Kernel, domain: Expr | None = None) -> Kernel | None:
         b.dtype for b in (*kernel.inputs, *kernel.outputs) if b is not None and b.dtype.is_integer
     )
     roots = [e for s in statements(given) for e in expressions(s)]
-    made = _Maker(counted, _reinterpreted(roots))
+    made = _Maker(counted, _floats(kernel), frozenset(kernel.outputs), _reinterpreted(roots))
     body = made.body(given)
     if not made.found and domain is None:
         return None
-    totals = tuple(made.totals)
-    out, axis = Buffer("flags", t.uint8, (3,)), Axis("i", 3)
-    beyond = where(alu("eq", axis, DIVISION), totals[DIVISION], FALSE if domain is None else domain)
-    chosen = where(alu("eq", axis, WRAP), totals[WRAP], beyond)
+    out, axis = Buffer("flags", t.uint8, (4,)), Axis("i", 4)
+    chosen: Expr = FALSE if domain is None else domain
+    for number, total in enumerate(made.totals):
+        chosen = where(alu("eq", axis, number), total, chosen)
     last = Compute(out, (axis,), cast(chosen, t.uint8))
     kept = _needed((*made.start(), *body, last))
     written = {s.buffer.root for s in statements(kept) if isinstance(s, Compute | Store)}
@@ -79,6 +87,12 @@ def obligations(kernel: Kernel, domain: Expr | None = None) -> Kernel | None:
         kernel.constants,
         kept,
     )
+
+
+def _floats(kernel: Kernel) -> frozenset[DType]:
+    """The types whose underflow counts: those of inputs and outputs, of 16 bits and more."""
+    given = (b.dtype for b in (*kernel.inputs, *kernel.outputs) if b is not None)
+    return frozenset(d for d in given if d.is_float and d.bits >= 16)
 
 
 def _reinterpreted(roots: Sequence[Expr]) -> frozenset[Expr]:
@@ -120,10 +134,12 @@ class _Maker:
     """Turns statements into the same with flags. `found`: whether any flag is not constant."""
 
     counted: frozenset[DType]
+    floats: frozenset[DType]
+    outputs: frozenset[Buffer]
     exempt: frozenset[Expr]
     found: bool = False
     totals: list[Local] = field(
-        default_factory=lambda: [Local("wraps", t.bool_), Local("divides", t.bool_)]
+        default_factory=lambda: [Local(n, t.bool_) for n in ("underflows", "wraps", "divides")]
     )
     buffers: list[Buffer] = field(default_factory=list)
     memo: dict[Expr, Flags] = field(default_factory=dict)
@@ -138,14 +154,24 @@ class _Maker:
         self.memo.clear()
         match s:
             case Compute(buffer, axes, expr):
-                return [*self._spread(buffer, axes, self.flags(expr)), s]
+                return [*self._spread(buffer, axes, self._of(buffer, expr)), s]
             case For(axis, inside):
                 return [For(axis, self.body(inside))]
             case If(cond, then, otherwise):
-                raised = self._raise(self.flags(cond))
+                raised = self._raise(_inside(self.flags(cond)))
                 return [*raised, If(cond, self.body(then), self.body(otherwise))]
-            case Set(_, expr) | Store(_, _, expr):
-                return [*self._raise(self.flags(expr)), s]
+            case Store(buffer, _, expr):
+                return [*self._raise(self._of(buffer, expr)), s]
+            case Set(_, expr):
+                return [*self._raise(_inside(self.flags(expr))), s]
+
+    def _of(self, buffer: Buffer, expr: Expr) -> Flags:
+        """The flags of what a buffer gets. It underflows where it is a result, and 0."""
+        flags = self.flags(expr)
+        if buffer.root not in self.outputs or flags[UNDERFLOW] is FALSE:
+            return _inside(flags)
+        zero = alu("eq", _comparable(expr), 0)
+        return _all(zero, flags[UNDERFLOW]), flags[WRAP], flags[DIVISION]
 
     def _raise(self, flags: Flags) -> list[Stmt]:
         """total = total or flag."""
@@ -179,13 +205,17 @@ class _Maker:
         return found
 
     def _flags(self, e: Expr) -> Flags:
+        function = call(e) if e.dtype in self.floats else None
+        if function is not None:
+            own: Flags = _vanishes(e, *function), FALSE, FALSE
+            return _joined(own, *(self.flags(x) for x in function[1]))
         match e:
             case Load(_, _, _, default):
                 return NONE if default is None else self.flags(default)
             case Where(cond, a, b):
                 chosen = [where(cond, x, y) if x is not y else x
                           for x, y in zip(self.flags(a), self.flags(b), strict=True)]  # fmt: skip
-                return _joined(self.flags(cond), (chosen[0], chosen[1]))
+                return _joined(self.flags(cond), (chosen[0], chosen[1], chosen[2]))
             case Fold():
                 return self._fold(e)
             case Cast(x) if self._counts(e) and x.dtype.is_integer:
@@ -194,12 +224,16 @@ class _Maker:
                 lost = alu("lt", cast(x, e.dtype) if e.dtype.kind == "i" else x, 0)
                 wraps = _either(changed, lost) if signed else changed
                 never = x.dtype.min >= e.dtype.min and x.dtype.max <= e.dtype.max
-                return _joined(self.flags(x), NONE if never else (wraps, FALSE))
+                return _joined(self.flags(x), NONE if never else (FALSE, wraps, FALSE))
             case Alu(op, args, _):
                 own = self._operation(op, args) if self._counts(e) else NONE
+                if e.dtype in self.floats:
+                    own = _vanishes(e, op, args), FALSE, FALSE
                 return _joined(own, *(self.flags(a) for a in args))
             case Cast(x):
-                return self.flags(x)
+                less = e.dtype in self.floats and x.dtype.is_float and x.dtype.bits > e.dtype.bits
+                own = (_vanishes(e, "cast", (x,)), FALSE, FALSE) if less else NONE
+                return _joined(own, self.flags(x))
         return NONE
 
     def _counts(self, e: Expr) -> bool:
@@ -212,14 +246,14 @@ class _Maker:
         if op in _DIVIDING:
             zero = alu("eq", b, 0)
             if a.dtype.kind == "u" or op in ("imod", "fmod"):
-                return FALSE, zero
-            return alu("and", alu("eq", a, least), alu("eq", b, -1)), zero
+                return FALSE, FALSE, zero
+            return FALSE, alu("and", alu("eq", a, least), alu("eq", b, -1)), zero
         if op in ("neg", "abs"):
             if a.dtype.kind == "u":
-                return (alu("ne", a, 0) if op == "neg" else FALSE), FALSE
-            return alu("eq", a, least), FALSE
+                return FALSE, (alu("ne", a, 0) if op == "neg" else FALSE), FALSE
+            return FALSE, alu("eq", a, least), FALSE
         if op in ("add", "sub", "mul"):
-            return _wraps(op, a, b), FALSE
+            return FALSE, _wraps(op, a, b), FALSE
         return NONE
 
     def _fold(self, e: Fold) -> Flags:
@@ -227,10 +261,10 @@ class _Maker:
         if e.when is not None:
             inner.append(self.flags(e.when))
         if self._counts(e) and e.kind == "dot" and e.dtype.bits == 64:
-            inner.append((_wraps("mul", *e.terms), FALSE))
+            inner.append((FALSE, _wraps("mul", *e.terms), FALSE))
         found = [
             flag if isinstance(flag, Const) else Fold("or", e.axes, (flag,), e.when)
-            for flag in _joined(*inner)
+            for flag in _joined(*inner)[WRAP:]
         ]
         wraps: Expr = found[0]
         divides: Expr = found[1]
@@ -239,7 +273,43 @@ class _Maker:
             exact = Fold(e.kind, e.axes, wide, e.when)
             off = alu("abs", exact - cast(e, t.float64))
             wraps = _either(wraps, alu("lt", _QUARTER[e.dtype.bits], off))
-        return wraps, divides
+        return FALSE, wraps, divides
+
+
+def _inside(flags: Flags) -> Flags:
+    """The flags of what is no result, and may underflow."""
+    return FALSE, flags[WRAP], flags[DIVISION]
+
+
+def _vanishes(e: Expr, name: str, given: tuple[Expr, ...]) -> Expr:
+    """Whether e = name(given), of floats, is 0 where the exact result is not."""
+    x, y = (_comparable(given[i]) for i in (0, -1))
+    match name:
+        case "mul":
+            exact = _all(alu("ne", x, 0), alu("ne", y, 0))
+        case "div":
+            exact = _all(alu("ne", x, 0), _is_finite(y))
+        case "pow":
+            exact = _all(alu("ne", x, 0), _is_finite(x), _is_finite(y))
+        case "exp" | "exp2" | "sigmoid" | "softplus":
+            exact = alu("lt", -math.inf, x)
+        case "cast":
+            exact = alu("ne", x, 0)
+        case _:
+            return FALSE
+    return _all(alu("eq", _comparable(e), 0), exact)
+
+
+def _comparable(e: Expr) -> Expr:
+    return cast(e, t.float32) if e.dtype.is_storage else e
+
+
+def _is_finite(e: Expr) -> Expr:
+    return alu("lt", alu("abs", e), math.inf)
+
+
+def _all(*conditions: Expr) -> Expr:
+    return reduce(lambda a, b: alu("and", a, b), conditions)
 
 
 def _wraps(op: str, a: Expr, b: Expr) -> Expr:
@@ -274,11 +344,8 @@ def _either(a: Expr, b: Expr) -> Expr:
 
 
 def _joined(*flags: Flags) -> Flags:
-    wraps: Expr = FALSE
-    divides: Expr = FALSE
-    for w, d in flags:
-        wraps, divides = _either(wraps, w), _either(divides, d)
-    return wraps, divides
+    one, two, three = (reduce(_either, column) for column in zip(NONE, *flags, strict=True))
+    return one, two, three
 
 
 def _without_traps(s: Stmt) -> Stmt:

@@ -1,6 +1,7 @@
 """Elementary functions found again in expressions, where they are DAGs of arithmetic.
 
-    calls(roots)   node -> (name, arguments) for each node that an elementary function made
+    call(node)     (name, arguments) of the elementary function that made a node, or None
+    calls(roots)   node -> (name, arguments) for each node below the roots that one made
 
 A node is taken for f(x) when it is, node by node, what `elementary.f` builds of x. Of two functions
 the one with more nodes is tried first: a sigmoid is not told as the exponential inside it.
@@ -25,6 +26,8 @@ from sardonyx.kernel.expr import (
     Iterate,
     Load,
     Local,
+    Size,
+    Where,
     children,
     walk,
 )
@@ -43,15 +46,16 @@ def calls(roots: Sequence[Expr]) -> dict[Expr, Call]:
         if e in seen:
             continue
         seen.add(e)
-        call = _call(e)
-        if call is not None:
-            found[e] = call
-        stack.extend(children(e) if call is None else call[1])
+        made = call(e)
+        if made is not None:
+            found[e] = made
+        stack.extend(children(e) if made is None else made[1])
     return found
 
 
-def _call(e: Expr) -> Call | None:
-    if not isinstance(e, Alu | Cast) and not e.dtype.is_float:
+def call(e: Expr) -> Call | None:
+    """The elementary function that made a node, and its arguments; None where none did."""
+    if not isinstance(e, Alu | Where | Cast):
         return None
     for name, template, leaves in _templates(e.dtype):
         bound = dict[Expr, Expr]()
@@ -104,8 +108,12 @@ def _alike(x: Expr, y: Expr) -> bool:
     match x, y:
         case (Alu(), Alu()):
             return x.op == y.op
+        case (Cast(), Cast()):
+            return (x.saturate, x.toward) == (y.saturate, y.toward)
         case (Const(), Const()):
-            return np.array_equal(x.value, y.value, equal_nan=True)
+            return repr(x.value) == repr(y.value)  # NaN is NaN, and -0 is not +0
+        case (Size(), Size()):
+            return x.dim == y.dim
         case (Load(), Load()):
             return x.buffer is y.buffer or _same_table(x, y)
         case (Fold() | Iterate(), _):

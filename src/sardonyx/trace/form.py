@@ -1,6 +1,6 @@
 """What the lines of a trace look like: templates, whose holes the machine or the C fills.
 
-    header   {"trace":2,"numerics":{..},"model":{..},"profile":..,"graph":..,"plan":..,"memory":N,
+    header   {"trace":3,"numerics":{..},"model":{..},"profile":..,"graph":..,"plan":..,"memory":N,
               "initial":[place with sha256, ..],"outputs":[names],"chain":..}
     step     {"step":k,"operation":{..},"reads":[place with sha256, ..],
               "writes":[place with before and after, ..],"flags":{..},"chain":..}
@@ -27,7 +27,7 @@ from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.trace.digest import dumps, of_attributes, of_graph, of_table
 
-VERSION = 2
+VERSION = 3
 START = "00" * 32  # the chain before the header
 HoleKind: TypeAlias = Literal["initial", "read", "before", "after", "flag", "output", "count"]
 

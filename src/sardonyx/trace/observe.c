@@ -189,7 +189,7 @@ void sx_before(unsigned char *memory, int k) {
   const sx_step *s = sx_table + k;
   unsigned char *flags = memory + sx_table[k].flags;
   int i, found = 0;
-  memset(flags, 0, 7);
+  memset(flags, 0, 8);
   for (i = 0; i < s->reads; i++) found |= sx_special(memory, s->regions + i);
   flags[16] = (unsigned char)found;
 #if defined(SARDONYX_TRACE)
@@ -206,21 +206,21 @@ int sx_after(unsigned char *memory, int k) {
   found &= ~flags[16];
   flags[0] = (unsigned char)(found & 1);
   flags[1] = (unsigned char)(found >> 1 & 1);
-  flags[6] = (unsigned char)(found >> 2);
+  flags[7] = (unsigned char)(found >> 2);
 #if defined(SARDONYX_TRACE)
   sx_line(memory, 0, s->line, s->regions, s->reads, flags, 0);
 #if defined(SX_DEPTH)
   sx_run.steps++;
 #endif
 #endif
-  for (i = 0; i < 7; i++) stops |= flags[i] && flags[8 + i];
+  for (i = 0; i < 8; i++) stops |= flags[i] && flags[8 + i];
   return stops;
 }
 
 void sx_trapped(unsigned char *memory, int k) {
   unsigned char *flags = memory + sx_table[k].flags;
-  memset(flags, 0, 7);
-  flags[5] = 1;
+  memset(flags, 0, 8);
+  flags[6] = 1;
 #if defined(SARDONYX_TRACE)
   sx_line(memory, 0, sx_table[k].line, sx_table[k].regions, sx_table[k].reads, flags, 1);
 #if defined(SX_DEPTH)

@@ -2,8 +2,9 @@
    -DSARDONYX_MONITOR (flags) or -DSARDONYX_TRACE (flags, and a trace).
 
    Flag i of operation k is memory[SARDONYX_FLAGS + 64 * k + i] after the run: 0 a NaN was made, 1 an
-   infinity was made, 2 an integer wrapped, 3 division by zero, 4 an operand outside of its
-   operator's domain, 5 an index out of range, 6 an output is empty and no input is. If
+   infinity was made, 2 a result underflowed to zero, 3 an integer wrapped, 4 division by zero, 5 an
+   operand outside of its operator's domain, 6 an index out of range, 7 an output is empty and no
+   input is. If
    memory[SARDONYX_FLAGS + 64 * k + 8 + i] is not 0 before the run, flag i ends it after operation k:
    the run then returns 4. All memory must be zero before the first run. */
 #ifndef SARDONYX_OBSERVE_H
