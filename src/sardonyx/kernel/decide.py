@@ -33,6 +33,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.intervals import COMPARED, Intervals, Maker, assembled, maker_of
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
+from sardonyx.kernel.rewrite import rebuilt
 
 Decided = tuple[Expr, Expr | None]  # the value, and whether it is in doubt (None: never)
 
@@ -139,8 +140,11 @@ class _Follower:
         below = [self.decided(x) for x in children(e)]
         if all(d is None for _, d in below):
             return e, None
+        if isinstance(e, Iterate):
+            raise UnsupportedModel("a search depends on a float")
         values, doubts = [v for v, _ in below], [d for _, d in below]
-        return _again(e, values), self._doubt(e, values, doubts)
+        again = rebuilt(e, {id(x): v for x, v in zip(children(e), values, strict=True)})
+        return again, self._doubt(e, values, doubts)
 
     def _same(self, args: Sequence[Expr]) -> Expr | None:
         """Where a comparison is of an element with itself; None where that is not told."""
@@ -183,24 +187,3 @@ def _any(doubts: Sequence[Expr | None]) -> Expr | None:
         if d is not None:
             found = d if found is None else alu("or", found, d)
     return found
-
-
-def _again(e: Expr, below: list[Expr]) -> Expr:
-    """The node over other operands."""
-    match e:
-        case Alu():
-            return replace(e, args=tuple(below))
-        case Cast():
-            return replace(e, x=below[0])
-        case Where():
-            return Where(*below)
-        case Fold(kind, axes, terms, when):
-            return Fold(
-                kind, axes, tuple(below[: len(terms)]), below[-1] if when is not None else None
-            )
-        case Load(buffer, index, mode, default):
-            last = None if default is None else below[-1]
-            return Load(buffer, tuple(below[: len(index)]), mode, last)
-        case Iterate():
-            raise UnsupportedModel("a search depends on a float")
-    raise UnsupportedModel(f"{type(e).__name__} depends on a float")

@@ -34,11 +34,12 @@ def rewrite(
     replaced = {id(e): x for e, x in given.items()}
     done: dict[int, Expr] = {}
     for e in walk(root):
-        done[id(e)] = replaced[id(e)] if id(e) in replaced else _node(e, done, loads)
+        done[id(e)] = replaced[id(e)] if id(e) in replaced else rebuilt(e, done, loads)
     return done[id(root)]
 
 
-def _node(e: Expr, done: Mapping[int, Expr], loads: Loads) -> Expr:
+def rebuilt(e: Expr, done: Mapping[int, Expr], loads: Loads = lambda load: None) -> Expr:
+    """e over other operands: done[id(x)] in the place of its operand x."""
     match e:
         case Load():
             index = tuple(canonical(done[id(i)]) for i in e.index)
