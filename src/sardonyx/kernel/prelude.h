@@ -530,29 +530,38 @@ SX_FN uint64_t sx_u64_of_f64(double x) {
 #define sx_rolled()
 #endif
 
-/* Integers in the order of float32, -0 before +0; NaN is beyond the end that is looked for. Masks, not
-   selections: gcc 12 would branch. */
+/* Integers in the order of float32, -0 before +0. There are 0x7fffff NaNs of each sign: moved by so
+   many, one end wraps around to the other, and all NaNs are beyond the infinity that is looked for. */
 SX_OP int32_t sx_turned_i32(int32_t i) { return i ^ ((i >> 31) & INT32_MAX); }
 
 SX_OP int32_t sx_maxrank_f32(float x) {
-  const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
-  return (sx_turned_i32(i) | nan) & (~nan | INT32_MAX);
+  return (int32_t)((uint32_t)sx_turned_i32(sx_bits_f32(x)) - UINT32_C(0x7fffff));
 }
 
-SX_OP int32_t sx_minrank_f32(float x) { return -1 - sx_maxrank_f32(-x); }
+SX_OP int32_t sx_minrank_f32(float x) {
+  return (int32_t)((uint32_t)sx_turned_i32(sx_bits_f32(x)) + UINT32_C(0x7fffff));
+}
+
+SX_OP float sx_maxranked_f32(int32_t r) {
+  return sx_float_i32(sx_turned_i32((int32_t)((uint32_t)r + UINT32_C(0x7fffff))));
+}
+
+SX_OP float sx_minranked_f32(int32_t r) {
+  return sx_float_i32(sx_turned_i32((int32_t)((uint32_t)r - UINT32_C(0x7fffff))));
+}
 
 SX_OP float sx_max16_f32(int32_t *p) {
   for (int j = 0; j < 8; j++) p[j] = sx_max_i32(p[j], p[j + 8]);
   for (int j = 0; j < 4; j++) p[j] = sx_max_i32(p[j], p[j + 4]);
   for (int j = 0; j < 2; j++) p[j] = sx_max_i32(p[j], p[j + 2]);
-  return sx_float_i32(sx_turned_i32(sx_max_i32(p[0], p[1])));
+  return sx_maxranked_f32(sx_max_i32(p[0], p[1]));
 }
 
 SX_OP float sx_min16_f32(int32_t *p) {
   for (int j = 0; j < 8; j++) p[j] = sx_min_i32(p[j], p[j + 8]);
   for (int j = 0; j < 4; j++) p[j] = sx_min_i32(p[j], p[j + 4]);
   for (int j = 0; j < 2; j++) p[j] = sx_min_i32(p[j], p[j + 2]);
-  return sx_float_i32(sx_turned_i32(sx_min_i32(p[0], p[1])));
+  return sx_minranked_f32(sx_min_i32(p[0], p[1]));
 }
 
 /* The last steps of the 16-way sums and products: p[j] += p[j + 8], p[j + 4], p[j + 2], p[j + 1]. */

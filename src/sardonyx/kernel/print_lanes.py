@@ -114,7 +114,7 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
         if is_ranked(fold):
             kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
-        result = f"sx_float_i32(sx_turned_i32({one}))" if is_ranked(fold) else one
+        result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
         if is_short(fold):
             return result, _window(fold, names, lane, axis, here, acc)
         steps = _steps(fold, names, one, axis)

@@ -65,7 +65,7 @@ def extremes(
 
     last = e.axes[-1].extent
     if isinstance(last, int) and last < 2 * LANES:
-        result = f"sx_float_i32(sx_turned_i32({parts}))"
+        result = f"sx_{e.kind}ranked_f32({parts})"
         lines = [f"int32_t {parts} = {start};", *nest(heads, bodies, step(parts))]
         return [*lines, f"const float {name} = {result};"]
     inner = _in_sixteens(names, e.axes[-1], bodies[-1], lambda lane: step(f"{parts}[{lane}]"))

@@ -10,11 +10,11 @@ not put under a selection that would move its bits, nor under a BitCast (numeric
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, product
+from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import (
     Alu,
@@ -31,6 +31,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.verify import unproven
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.constants import drop_unused
@@ -122,7 +123,9 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     if _shows_bits(consumer) and not is_move(last.expr):
         return None
     lengths = len(producer.kernel.body), len(consumer.kernel.body)
-    if uses is None or not all(_allowed(last, lengths[0], u, alone, lengths[1]) for u in uses):
+    if uses is None or not _reaches(last, lengths[0], consumer, uses):
+        return None
+    if not all(_allowed(last, lengths[0], u, alone, lengths[1]) for u in uses):
         return None
     if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
@@ -171,9 +174,36 @@ def _uses(body: Iterable[Stmt], buffers: set[Buffer]) -> list[_Use] | None:
     return found
 
 
-def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
-    if any(load.mode != "proven" for load in use.loads):
+def _reaches(last: Compute, length: int, consumer: Launch, uses: Sequence[_Use]) -> bool:
+    """Whether what the consumer finds out of bounds of `last` stays so: each load is proven, or is
+    out of bounds along dimensions alone that `last`, a part of another tensor, has as they are."""
+    checked = {x for u in uses for x in u.loads if x.mode != "proven"}
+    if not checked:
+        return True
+    whole = _whole_dimensions(last)
+    if length != 1 or whole is None or any(x.mode != "guard" for x in checked):
         return False
+    left = unproven(consumer.kernel)
+    return all(whole.issuperset(left[x]) for x in checked)
+
+
+def _whole_dimensions(last: Compute) -> set[int] | None:
+    """The dimensions of a part of a tensor that it has as the tensor has them; None if it is not
+    one: not all of a range of indices along each dimension."""
+    e = last.expr
+    if not isinstance(e, Load) or e.mode != "proven" or len(e.index) != len(last.axes):
+        return None
+    forms = [affine(i) for i in e.index]
+    offsets = [
+        f - atom(a) if f is not None else None for f, a in zip(forms, last.axes, strict=True)
+    ]
+    if not all(isinstance(n, int) for n in offsets) or last.buffer.base is not None:
+        return None
+    sizes = zip(offsets, last.buffer.shape, e.buffer.shape, strict=True)
+    return {d for d, (n, a, b) in enumerate(sizes) if n == 0 and a == b}
+
+
+def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
     e = last.expr
     if isinstance(e, Load) and e.mode == "proven":
         return length == 1 and all(affine(i) is not None for i in e.index)
@@ -237,6 +267,8 @@ def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buff
 
     def load(e: Load) -> Expr | None:
         if e.buffer in replaced:
+            if e.mode == "guard":
+                return _guarded(e, last, load)
             key = tuple(affine(i) for i in e.index)
             if key not in made or None in key:
                 index = e.index if last.buffer.base is None else split_index(e.index, last.buffer)
@@ -262,6 +294,13 @@ def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buff
     )
     operations = (*producer.operations, *consumer.operations)
     return Launch(kernel, tuple(inputs), consumer.writes, operations)
+
+
+def _guarded(e: Load, last: Compute, load: Callable[[Load], Expr | None]) -> Expr:
+    """A checked load of a part of a tensor as one of the tensor."""
+    found = rewrite(last.expr, dict(zip(last.axes, e.index, strict=True)), load)
+    assert isinstance(found, Load)
+    return replace(found, mode=e.mode, default=e.default)
 
 
 def _renamed(b: Buffer, same: Mapping[Buffer, Buffer]) -> Buffer:

@@ -80,19 +80,25 @@ def _loads(launch: Launch, buffer: Buffer) -> list[Expr]:
 
 def _frame(x: Load, when: Expr | None) -> tuple[list[int], tuple[Dim, ...]] | None:
     """How much to pad before each dimension, and the padded shape, so that x is in bounds where
-    `when` holds."""
-    before, shape = [], []
+    `when` holds. Less than 0: the first places are not read; nor is what lies beyond the shape."""
+    ends: list[tuple[Dim, Dim, Dim]] = []
     for index, size in zip(x.index, x.buffer.shape, strict=True):
         form = affine(index)
         low, high = (None, None) if form is None else _bounds(form, when)
         if low is None or high is None:
             return None
-        if at_least(low, 0) and at_least(size - 1 - high, 0):
+        ends.append((low, high, size))
+    inside = [at_least(low, 0) and at_least(size - 1 - high, 0) for low, high, size in ends]
+    if all(inside):
+        return [0] * len(ends), x.buffer.shape
+    before, shape = list[int](), list[Dim]()
+    for (low, high, size), whole in zip(ends, inside, strict=True):
+        if whole and not (isinstance(low, int) and isinstance(high, int)):
             before.append(0)
             shape.append(size)
         elif isinstance(low, int):
-            before.append(max(0, -low))
-            shape.append(high + 1 + max(0, -low))
+            before.append(-low)
+            shape.append(high + 1 - low)
         else:
             return None
     return before, tuple(shape)

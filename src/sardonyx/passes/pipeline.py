@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TypeAlias
 
+from sardonyx.passes.apart import part_results
 from sardonyx.passes.attention import join_attention
 from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
@@ -17,6 +18,7 @@ from sardonyx.passes.fuse import fuse
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
+from sardonyx.passes.maxima import split_maxima
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
@@ -35,10 +37,12 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         fold,
         constant_bounds,
         join_shuffles,
+        part_results,
         narrow,
         fuse,
         partial(compute_known, fused=fused),
         block_channels,
+        split_maxima,
         split_phases,
         pad_inputs,
         pack,
