@@ -81,12 +81,15 @@ TARGETS = (
     Target("unfused", (*GCC, "-O2"), fused=False),
     Target("unfused-native", (*CLANG, "-O3", "-march=native"), fused=False),
 )
+# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native).
 LATER = (
     "gcc-O2",
+    "gcc-O3-native",
     "clang-O3-native",
     "x86-64-v2",
     "x86-64-v4-clang",
     "aarch64-O3",
+    "portable-x86-64",
     "unfused-native",
 )
 ZIG_TARGETS = (
@@ -141,7 +144,7 @@ def check(folder: Path, target: Target, parts: tuple[str, ...], scheduled: bool 
     assert not differences(found, expected(parts, target.fused))
 
 
-@pytest.mark.parametrize("target", but_slow(lambda t: t.name in LATER), ids=str)
+@pytest.mark.parametrize("target", but_slow(lambda t: t.name in LATER or bool(unable(t))), ids=str)
 def test_networks_give_the_machines_bytes(target: Target, folder: Path) -> None:
     check(folder, target, NETWORKS)
 
