@@ -131,6 +131,16 @@ def tiles(net: Net) -> None:
     net.give(b, net.op("Add", d, c))
 
 
+def halves(net: Net) -> None:
+    """Filters of which the last block of 16 lanes is at most half full, or a little more."""
+    x = net.feed("halves", seeded.normal("halves", 1, 19, 7, 9))
+    for filters in (1, 8, 9, 24, 34):
+        y = net.op("Conv", x, _weights(f"half{filters}", filters, 19, 3, 3), pads=[1, 1, 1, 1])
+        net.give(net.op("Relu", y))
+    rows, w = net.feed("half_rows", seeded.normal("rows", 17, 523)), _weights("half", 523, 40)
+    net.give(net.op("MatMul", rows, w))
+
+
 def _weights(seed: str, *shape: int) -> Array:
     return seeded.normal(seed, *shape) * np.float32(0.25)
 
@@ -394,6 +404,7 @@ def moves(net: Net) -> None:
 PARTS: dict[str, Callable[[Net], None]] = {
     "convolutional": convolutional,
     "tiles": tiles,
+    "halves": halves,
     "transformer": transformer,
     "edge_floats": edge_floats,
     "edge_products": edge_products,

@@ -40,7 +40,8 @@ from sardonyx.types import Array
 HERE = Path(__file__).parent
 # What reaches the register tiles; and the rest, many kernels that take long to compile.
 NETWORKS = (
-    *("convolutional", "tiles", "transformer", "edge_products", "byte_products", "small_weights"),
+    *("convolutional", "tiles", "halves", "transformer"),
+    *("edge_products", "byte_products", "small_weights"),
     "moves",
 )
 ELEMENTS = tuple(part for part in PARTS if part not in NETWORKS)

@@ -14,7 +14,8 @@ from sardonyx.kernel.spelling import small_float
 TILES = {
     "choice.h": r"\bsx_(?:contract|window)\w*\(",
     "product.h": r"\bsx_(?:contract|window)\w*\(",
-    "contract.h": r"\bsx_(?:contract|window)(?:_part)?\(",
+    "contract.h": r"\bsx_(?:contract|contract_half|window)(?:_part)?\(",
+    "contract_half.h": r"\bsx_contract_half(?:_part)?\(",
     "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
     "contract_u8.h": r"\bsx_contract_u8(?:_part)?\(",
     "windows.h": r"\bsx_window(?:_part)?\(",

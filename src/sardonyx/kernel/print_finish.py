@@ -14,6 +14,7 @@ from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.write import Writer, evaluate, stored
 
+SHORTEST = 4  # lanes that are a vector
 Field = tuple[str, str]  # type, name
 Rows = tuple[Axis, ...]  # axes that are walked as one
 
@@ -48,7 +49,7 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     inner = _row(c, names, "t", "16")
     if not whole:
         names.given = dict(given)
-        rest = _row(c, names, "t", f"{width} - 16 * b")
+        rest = _row(c, names, "t", _rest(c, width))
         inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
     full = "" if whole else f"{width} - 16 * b >= 16 && "
     return [
@@ -62,6 +63,12 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     ]
 
 
+def _rest(c: Contraction, width: str) -> str:
+    """The lanes of a block that is not full: a number wherever it is one."""
+    extent = c.lanes.extent
+    return str(extent % LANES) if isinstance(extent, int) else f"{width} - 16 * b"
+
+
 def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") -> list[str]:
     """The loop over the first `width` lanes of row t; what stands before it."""
     s = c.compute
@@ -73,7 +80,9 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     value = stored(value, s.expr, s.buffer.dtype)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
     apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
-    head = f"{before}{apart}for (int64_t l = 0; l < {width}; l++) {{"
+    vector = width.isdigit() and LANES > int(width) >= SHORTEST
+    rolled = "sx_rolled() " if vector else ""  # gcc would unroll so short a loop first
+    head = f"{before}{rolled}{apart}for (int64_t l = 0; l < {width}; l++) {{"
     return [head, lane, *element, store, "}"]
 
 

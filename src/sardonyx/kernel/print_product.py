@@ -39,6 +39,7 @@ MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
+HALF = "sx_contract_half"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +142,17 @@ def _runs(c: Contraction) -> list[Walk]:
     return merged(c.k) or [Walk((), 1, 1)]
 
 
+def is_half(c: Contraction) -> bool:
+    """Whether the last block of lanes is at most half in use, and there are tiles for that."""
+    n = c.lanes.extent
+    return c.at_once == 1 and isinstance(n, int) and 0 < n % LANES <= LANES // 2
+
+
+def call_of(c: Contraction) -> str:
+    """The function that computes c."""
+    return HALF if is_half(c) else CALLS[c.at_once]
+
+
 def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The statements that compute p; the function that they pass on is added to helpers."""
     c = p.c
@@ -148,7 +160,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    body = [*_product(p, names, helpers), f"{CALLS[c.at_once]}(&product);"]
+    body = [*_product(p, names, helpers), f"{call_of(c)}(&product);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
 
@@ -166,6 +178,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         *(names.size(d) for _, d in rows),
         names.size(blocks),
         names.size(_terms(c) * LANES),
+        names.size(blocks_of(c)) if is_half(c) else "0",
         "runs",
         str(len(_segments(p))),
         f"@_finish{number}",
@@ -195,7 +208,7 @@ def shape_of(p: Product) -> str | None:
     if not all(isinstance(d, int) for d in numbers):
         return None
     texts = (f"{word} {' '.join(':'.join(map(str, x)) for x in part)}" for word, part in parts)
-    return f"{CALLS[p.c.at_once]} {', '.join(texts)}"
+    return f"{call_of(p.c)} {', '.join(texts)}"
 
 
 def _units(p: Product) -> Dim:
@@ -206,7 +219,7 @@ def _units(p: Product) -> Dim:
 def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """p, shared out by chunks of rows and blocks of lanes."""
     c = p.c
-    call = CALLS[c.at_once]
+    call = call_of(c)
     rows, terms = names.size(c.rows), names.size(c.terms)
     blocks = names.size(product((*(w.extent for w in c.n), blocks_of(c))))
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"

@@ -20,6 +20,7 @@ typedef struct {
   const void *x, *w;
   int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */
   int64_t blocks, wb;             /* blocks of 16 lanes; the step of w between them */
+  int64_t half;                   /* of each so many blocks the last has at most 8 lanes in use; 0: none has */
   const sx_run *runs;
   int64_t count; /* of runs */
   sx_finish *finish;
@@ -93,11 +94,30 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     }
   }
 }
+/* The rows of a chunk in the blocks b0 .. b1 - 1: those of which half is in use by the tiles `small` of h, where
+   there are such, with the block before. */
+SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_chunk *c,
+                       int64_t b0, int64_t b1) {
+  const int64_t each = h ? c->g->half : 0;
+  int64_t b, nb;
+  for (b = b0; b < b1; b += nb) {
+    const int64_t left = b1 - b, whole = each ? each - 1 - b % each : left, wide = c->choice.wide;
+    if (h && whole < 2 && whole < left) {
+      sx_chunk half = *c;
+      nb = whole + 1;
+      half.choice.tile = nb == 1 ? h->tile : h->tile / 3;
+      sx_blocks(h, small, &half, b, nb);
+    } else {
+      nb = wide <= (whole < left ? whole : left) ? wide : 1;
+      sx_blocks(k, tile, c, b, nb);
+    }
+  }
+}
 /* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. Inner loops of the runs read what their
    neighbours read. */
-SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_product *g, int64_t first, int64_t count, int64_t b0,
-                     int64_t b1) {
-  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, b, t;
+SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_product *g,
+                     int64_t first, int64_t count, int64_t b0, int64_t b1) {
+  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, t;
   char room[64 * 2 * SX_CHUNK + 64];
   char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   const int64_t end = first + count;
@@ -116,11 +136,7 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_product *g, int6
         if (++i1 == g->m1) i1 = 0, i0++;
       }
     }
-    for (b = b0; b < b1;) {
-      const int64_t nb = b + c.choice.wide <= b1 ? c.choice.wide : 1;
-      sx_blocks(k, tile, &c, b, nb);
-      b += nb;
-    }
+    sx_across(k, tile, h, small, &c, b0, b1);
   }
 }
 /* The sums of the units from .. to - 1: unit u is block u % blocks of the rows of chunk u / blocks. Chunks of
@@ -138,9 +154,10 @@ SX_TILE void sx_units(sx_some *some, const sx_product *g, int64_t chunk, int64_t
 }
 /* The functions of a kind: a whole product; units of it; the rows of a unit; the work of one: products, and
    weights that pass once. */
-#define SX_KIND(name, target, tile)                                                                         \
+#define SX_KIND(name, target, tile) SX_KIND_OF(name, target, tile, 0, 0)
+#define SX_KIND_OF(name, target, tile, half, small)                                                         \
   SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
-    sx_rows(&target, tile, g, first, count, b0, b1);                                                        \
+    sx_rows(&target, tile, half, small, g, first, count, b0, b1);                                           \
   }                                                                                                         \
   SX_FN void name(const sx_product *g) {                                                                    \
     const int64_t rows = g->m0 * g->m1 * g->m2;                                                             \

@@ -39,6 +39,8 @@ from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
 
 CHEAP = 4  # arithmetic operations that may be done again at each reader
+LONG = 10  # arithmetic operations that need whole vectors
+FEW, MANY = 8, 4096  # filters that fill no vector of sums; elements for which that counts
 
 
 def fuse(program: Program) -> Program:
@@ -213,6 +215,8 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         return False
     if _is_tile(e) and siblings > 1:
         return False
+    if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
+        return False
     if _has_fold(e) or length > 1:
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
     once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
@@ -249,6 +253,15 @@ def _is_tile(e: Expr) -> bool:
     it would have no layout."""
     folds = [x for x in walk(e) if isinstance(x, Fold) and x.kind == "dot"]
     return any(x.dtype is t.int32 and len(x.axes) >= 3 for x in folds)
+
+
+def _is_narrow(s: Compute) -> bool:
+    """Whether it is a convolution to few filters, whose sums would be finished few at a time."""
+    folds = [x for x in walk(s.expr) if isinstance(x, Fold) and x.kind == "dot"]
+    points, filters = _points(s.axes), s.axes[1].extent if len(s.axes) > 2 else MANY
+    large = isinstance(points, int) and points >= MANY
+    few = isinstance(filters, int) and filters <= FEW
+    return large and few and any(x.dtype is t.float32 and len(x.axes) >= 3 for x in folds)
 
 
 def _cost(e: Expr) -> int:
