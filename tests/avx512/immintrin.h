@@ -30,6 +30,11 @@ static inline uint32_t sx_two_products(int32_t a, int32_t b) {
   return (uint32_t)(x[0] * y[0]) + (uint32_t)(x[1] * y[1]);
 }
 static inline __m512i _mm512_madd_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_two_products(a.lane[i], b.lane[i]))
+static inline uint32_t sx_two_sums(uint32_t a, uint32_t b) {
+  return ((a + b) & 0xffff) | (((a & 0xffff0000) + (b & 0xffff0000)) & 0xffff0000);
+}
+static inline __m512i _mm512_add_epi16(__m512i a, __m512i b)
+  SX_EACH_INT(sx_two_sums((uint32_t)a.lane[i], (uint32_t)b.lane[i]))
 static inline __m512i _mm512_set1_epi16(int16_t s) SX_EACH_INT((uint32_t)(uint16_t)s * 65537u)
 static inline uint32_t sx_byte_products(int32_t a, int32_t b) {
   uint8_t x[4];

@@ -3,8 +3,10 @@
 
      sum[row][block][lane] += x[at(row) + k + j] * w[block][k / 4][lane][j] for j < 4
 
-   A pair of products fits int16 (2 * 255 * 64 = 32640), so that vpmaddubsw does not saturate. Sums are of
-   int32 and wrap, so that their order does not show. */
+   A pair of products fits int16 (2 * 255 * 64 = 32640), so that vpmaddubsw does not saturate. Two fours are added
+   there, before vpmaddwd, where the weights of one sign of both pairs sum to at most 128: three multiplications
+   for 128 products of a register rather than four. Sums are of int32 and wrap, so that their order does not
+   show. */
 #include <string.h>
 /* sx_bytes: sums as wide as the registers. sx_four: four terms of x for every lane. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
@@ -19,7 +21,9 @@ typedef __m512i sx_bytes, sx_four;
 #if defined(__AVX512VNNI__)
 #define sx_b_step(c, q, w) _mm512_dpbusd_epi32(c, q, w)
 #else
-#define sx_b_step(c, q, w) _mm512_add_epi32(c, _mm512_madd_epi16(_mm512_maddubs_epi16(q, w), _mm512_set1_epi16(1)))
+#define sx_b_sum(c, p) _mm512_add_epi32(c, _mm512_madd_epi16(p, _mm512_set1_epi16(1)))
+#define sx_b_step(c, q, w) sx_b_sum(c, _mm512_maddubs_epi16(q, w))
+#define sx_b_both(c, q, w, r, v) sx_b_sum(c, _mm512_add_epi16(_mm512_maddubs_epi16(q, w), _mm512_maddubs_epi16(r, v)))
 #endif
 #elif defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
@@ -33,7 +37,9 @@ typedef __m256i sx_bytes, sx_four;
 #if defined(__AVXVNNI__)
 #define sx_b_step(c, q, w) _mm256_dpbusd_avx_epi32(c, q, w)
 #else
-#define sx_b_step(c, q, w) _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(q, w), _mm256_set1_epi16(1)))
+#define sx_b_sum(c, p) _mm256_add_epi32(c, _mm256_madd_epi16(p, _mm256_set1_epi16(1)))
+#define sx_b_step(c, q, w) sx_b_sum(c, _mm256_maddubs_epi16(q, w))
+#define sx_b_both(c, q, w, r, v) sx_b_sum(c, _mm256_add_epi16(_mm256_maddubs_epi16(q, w), _mm256_maddubs_epi16(r, v)))
 #endif
 #elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(SX_PORTABLE)
 #include <arm_neon.h>
@@ -101,17 +107,66 @@ SX_TILE void sx_b_store16(int32_t *p, sx_b16 v) { SX_B_EACH(SX_B_STORE) }
 #define SX_B_CLEAR(f, i) r.f = sx_b_zero();
 SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 
+#ifdef sx_b_both
+/* gcc would compute before the branch what both of its ways begin with, and spill sums. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_LIKELY(x) __builtin_expect(x, 1)
+#define SX_FROM_HERE(k) __asm__("" : "+r"(k))
+#else
+#define SX_LIKELY(x) (x)
+#define SX_FROM_HERE(k) ((void)0)
+#endif
+/* Whether the weights of one sign of a pair of v and of the pair there of the next four sum to more than 128, in
+   any lane. */
+SX_TILE int sx_b_apart(const int8_t *v) {
+  const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi8(1);
+  __m256i most = none;
+  int i;
+  for (i = 0; i < 64; i += 32) {
+    const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(v + i));
+    const __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(v + 64 + i));
+    const __m256i above = _mm256_add_epi8(_mm256_max_epi8(a, none), _mm256_max_epi8(b, none));
+    const __m256i below = _mm256_add_epi8(_mm256_min_epi8(a, none), _mm256_min_epi8(b, none));
+    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(above, one));
+    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(_mm256_sub_epi8(none, below), one));
+  }
+  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(most, _mm256_set1_epi16(128))) != 0;
+}
+/* How the fours of a pass are taken, in order: 1 where one is with the next. */
+SX_TILE int sx_b_look(const void *weights, const sx_part *part, char *plan) {
+  const int8_t *w = weights;
+  int64_t j, k, pairs = 0;
+  for (j = 0; j < part->count; j++, w += 16 * part->rows)
+    for (k = 0; k + 4 <= part->n;) {
+      const int both = k + 8 <= part->n && !sx_b_apart(w + 16 * k);
+      *plan++ = (char)both;
+      k += both ? 8 : 4;
+      pairs += both;
+    }
+  return 16 * pairs > part->rows * part->count; /* else a branch that is often wrong costs more */
+}
+#define SX_B_LOOK sx_b_look
+#else
+#define SX_B_LOOK 0
+#endif
+#if defined(sx_b_both) && SX_B_PIECES == 2
+#define SX_B_ROWS 5 /* weights of two fours want registers */
+#else
+#define SX_B_ROWS 6
+#endif
+
 #define SX_B_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
 /* One tile: n rows of one block, each sum a variable with a name. Weights stay in registers. */
 SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
   const int64_t rest = part->n & 3, whole = part->n - rest, runs = part->count;
+  const char *plan = part->plan;
   int64_t j;
 #define SX_B_BEGIN(t)                                                \
   sx_b16 s##t = sx_b_zero16();                                       \
   const uint8_t *const x##t = x + at[n > t ? t : 0];                 \
   if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
   SX_B_OVER(SX_B_BEGIN)
-  (void)wb, (void)soon;
+  (void)wb, (void)soon, (void)plan;
   for (j = 0; j < runs; j++, w += 16 * part->rows) {
     int64_t k = part->at[j];
     const int64_t end = k + whole;
@@ -132,9 +187,29 @@ SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
   }
 #define SX_B_FOUR(t) SX_B_ONE(t, 4)
 #define SX_B_LAST(t) SX_B_ONE(t, rest)
-    for (; k != end; k += 4, v += 64) {
+    while (k != end) {
+#ifdef sx_b_both
+#define SX_B_SECOND(f, i) const sx_bytes v##f = sx_b_load((const void *)(v + 64 + 4 * SX_B_WIDE * i));
+#define SX_B_BOTH(f, i) o.f = sx_b_both(o.f, q, w##f, r, v##f);
+#define SX_B_EIGHT(t)                                                              \
+  if (n > t) {                                                                     \
+    const sx_four q = sx_b_part(x##t + k, 4), r = sx_b_part(x##t + k + 4, 4);      \
+    sx_b16 o = s##t;                                                               \
+    SX_B_EACH(SX_B_BOTH)                                                           \
+    s##t = o;                                                                      \
+  }
+      if (SX_LIKELY(plan && *plan++)) {
+        SX_FROM_HERE(k);
+        SX_B_EACH(SX_B_WEIGHTS)
+        SX_B_EACH(SX_B_SECOND)
+        SX_B_OVER(SX_B_EIGHT)
+        k += 8, v += 128;
+        continue;
+      }
+#endif
       SX_B_EACH(SX_B_WEIGHTS)
       SX_B_OVER(SX_B_FOUR)
+      k += 4, v += 64;
     }
     if (rest) {
       SX_B_EACH(SX_B_WEIGHTS)
@@ -153,5 +228,5 @@ SX_TILE void sx_b_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   (void)nb;
   switch (n) { SX_B_TILES(SX_B_CASE) }
 }
-static const sx_target sx_b_target = {1, 4, 6, 1024, 0 SX_B_TILES(SX_BIT)};
+static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), SX_B_LOOK};
 SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)

@@ -388,9 +388,9 @@ SX_FN int64_t sx_i64_of_f32(float x) {
   return x != x ? 0 : x <= -0x1p63f ? INT64_MIN : x >= 0x1p63f ? INT64_MAX : (int64_t)x;
 }
 
-SX_FN int32_t sx_u8_of_f32(float x) {
-  const int32_t i = sx_bits_f32(x), nan = (0x7f800000 - (i & INT32_MAX)) >> 31;
-  return (int32_t)sx_float_i32(sx_min_i32(sx_max_i32(i & ~nan, 0), 0x437f0000));
+SX_FN int32_t sx_u8_of_f32(float x) { /* NaN is not above 0; what is, are integers in the same order */
+  const float above = x > 0 ? x : 0;
+  return (int32_t)sx_float_i32(sx_min_i32(sx_bits_f32(above), 0x437f0000));
 }
 
 /* Sixteen bytes to int32, and back what fits a byte: gcc takes them apart one by one. */

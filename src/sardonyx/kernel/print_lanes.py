@@ -85,7 +85,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 
     def over(width: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
-        if has_bytes(s, axis):
+        if has_bytes(s, axis) and s.expr is not fold:
             names.given = dict(given)
             return [*folding(each), *print_strip(s, axis, names, lane, here, width)]
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
@@ -118,10 +118,11 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         if is_short(fold):
             return result, _window(fold, names, lane, axis, here, acc)
         steps = _steps(fold, names, one, axis)
+        rolled = "sx_rolled() " if _is_least(fold) else ""
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{LANES}];", f"{each[:-2]} {one} = {start};"]
-            return [*first, *loops, *steps(each, here), *ends]
+            return [*first, *loops, *steps(rolled + each, here), *ends]
 
         return result, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
@@ -203,6 +204,11 @@ def is_ranked(fold: Fold) -> bool:
     return fold.kind in ("min", "max") and fold.dtype is t.float32
 
 
+def _is_least(fold: Fold) -> bool:
+    """Whether the fold is a minimum or maximum of integers that are smaller than int."""
+    return fold.kind in ("min", "max") and fold.dtype.is_integer and fold.dtype.bits <= 16
+
+
 def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
     """The statements that take one term into acc; `there` if it is known not to be absent."""
     guard: list[str] = []
@@ -211,7 +217,7 @@ def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
         guard, (condition,) = evaluate(names, [fold.when])
     lines, texts = evaluate(names, list(fold.terms))
     step = bare(fold_step(fold, acc, texts))
-    if fold.kind in ("min", "max") and fold.dtype.is_integer and fold.dtype.bits <= 16:
+    if _is_least(fold):
         term, sign = names.fresh("v"), ">" if fold.kind == "max" else "<"
         lines.append(f"const {fold.dtype.c} {term} = {bare(texts[0])};")
         step = f"{term} {sign} {acc} ? {term} : {acc}"  # in vectors of such integers

@@ -10,6 +10,7 @@ A loop of elements of two sizes makes gcc take vectors of the smaller one, and s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx.dims import Dim
@@ -60,11 +61,17 @@ def print_strip(
     if not _is_small(s.buffer.dtype):
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
     r, dtype = names.fresh("r"), s.buffer.dtype
-    lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}", here, *element]
-    lines += [f"{r}[{lane}] = {value};", "}"]
+    lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}"]
+    lines += [*_used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
     if first and dtype.bits == 8 and _is_along(s.axes, s.buffer.shape, axis):
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+
+
+def _used(here: str, lines: Sequence[str]) -> list[str]:
+    """The declaration, if the lines use what it declares."""
+    name = here.split(" = ")[0].split()[-1]
+    return [here] if any(re.search(rf"\b{name}\b", line) for line in lines) else []
 
 
 def has_bytes(s: Compute, axis: Axis) -> bool:

@@ -28,10 +28,11 @@ typedef struct {
   sx_choice choice;
 } sx_product;
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
-   has for each, filled up to the terms that are taken at a time. */
-typedef struct {
+   has for each, filled up to the terms that are taken at a time; what was found of them, if anything. */
+typedef struct sx_part {
   const int64_t *at;
   int64_t count, n, s, rows;
+  const char *plan;
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
    pass reads; fresh: sums start at 0, else at acc[nb][n][16]. */
@@ -68,6 +69,7 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
 SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb) {
   const sx_product *const g = c->g;
   int64_t table[SX_PASS + 1], r, p;
+  char room[SX_PASS];
   const char *w = (const char *)g->w + b * g->wb * k->size;
   int fresh = 1;
   for (r = 0; r < g->count; r++) {
@@ -77,7 +79,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     int64_t i0 = 0, i1 = 0, i2 = 0;
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
-      const sx_part part = {table, count, run->n, run->s, rows};
+      sx_part part = {table, count, run->n, run->s, rows, 0};
       int64_t j;
       for (j = 0; j < count; j++) {
         table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
@@ -87,6 +89,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
         }
       }
       table[count] = count ? table[count - 1] : 0;
+      if (k->look && c->count >= SX_MANY && rows * count <= SX_PASS && k->look(w, &part, room)) part.plan = room;
       p += count ? count : 1;
       sx_pass(k, tile, c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
       w += 16 * rows * count * k->size;

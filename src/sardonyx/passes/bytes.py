@@ -78,9 +78,13 @@ def of_bytes(
         _wide(fold_),
     )
     if found.zero is not None:
+        number = found.zero.value if isinstance(found.zero, Const) else 1
         b = Buffer("sums", t.int32, sums.shape)
-        own[b] = (unused(f"{names[w.buffer]}.sums", tensors), sums)
-        total = alu("sub", total, alu("mul", found.zero, Load(b, tuple(w.index[i] for i in kept))))
+        own[b] = (unused(f"{names[w.buffer]}.sums", tensors), sums * np.int32(number))
+        part: Expr = Load(b, tuple(w.index[i] for i in kept))
+        if not isinstance(found.zero, Const):
+            part = alu("mul", found.zero, part)
+        total = alu("sub", total, part)
     given: dict[Fold, Expr] = {fold: total}
     made = [*([] if copy is None else [copy])]
     for s in body:
