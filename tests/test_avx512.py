@@ -22,16 +22,20 @@ from test_targets import NETWORKS
 from sardonyx.machine import Machine
 
 TOOLS = ("bochs", "grub-mkrescue", "xorriso", "cpio", "busybox")
-COMPUTERS = [  # the compiler's name, Bochs's, and what /proc/cpuinfo must say
-    ("x86-64-v4", "corei7_skylake_x", "avx512f"),
-    ("icelake-client", "corei7_icelake_u", "avx512_vnni"),
+COMPUTERS = [  # the compiler's flags, Bochs's name, and what /proc/cpuinfo must say
+    ("-march=x86-64-v4", "corei7_skylake_x", "avx512f"),
+    # not -march=icelake-client: Bochs 2.7 refuses vgatherqps with an index in ymm30
+    ("-march=x86-64-v4 -mavx512vnni", "corei7_icelake_u", "avx512_vnni"),
 ]
 SECONDS = 900
-# Bochs reports a size of the compacted register state that Linux 6.1 does not believe.
+# Bochs reports a size of the compacted register state that Linux 6.1 does not believe (321, 323),
+# and a place of protection keys (515) among AVX-512's. With what else is off here its Ice Lake
+# went astray as soon as Linux wrote into its own code.
 GRUB = """
 set timeout=0
 menuentry sardonyx {
-  linux /boot/vmlinuz console=ttyS0 nosmp mitigations=off tsc=reliable clearcpuid=321,323
+  linux /boot/vmlinuz console=ttyS0 nosmp mitigations=off tsc=reliable \
+clearcpuid=321,323,515,534,580 nopcid noinvpcid nofsgsbase nosmap nosmep
   initrd /boot/initrd
 }
 """
@@ -99,9 +103,9 @@ def booted(folder: Path, model: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("march", "model", "flag"), COMPUTERS)
+@pytest.mark.parametrize(("flags", "model", "flag"), COMPUTERS)
 def test_avx512_gives_the_bytes_of_the_machine(
-    march: str, model: str, flag: str, tmp_path: Path
+    flags: str, model: str, flag: str, tmp_path: Path
 ) -> None:
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing or "SARDONYX_KERNEL" not in os.environ:
@@ -111,7 +115,7 @@ def test_avx512_gives_the_bytes_of_the_machine(
     given = b"".join(feeds[name].tobytes() for name in written.program.inputs)
     found = Machine(graph).run(feeds)
     expected = b"".join(found[name].tobytes() for name in written.program.outputs)
-    target = Target(march, ("gcc", "-O3", f"-march={march}", "-static"))
+    target = Target(model, ("gcc", "-O3", *flags.split(), "-static"))
     disk(tmp_path, compiled(written, target), given)
     said = booted(tmp_path, model)
     assert any(flag in line.split() for line in said), said[-20:]

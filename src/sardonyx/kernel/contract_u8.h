@@ -109,28 +109,34 @@ SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 
 #ifdef sx_b_both
 /* gcc would compute before the branch what both of its ways begin with, and spill sums. */
-#if defined(__GNUC__) || defined(__clang__)
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #define SX_LIKELY(x) __builtin_expect(x, 1)
 #define SX_FROM_HERE(k) __asm__("" : "+r"(k))
 #else
 #define SX_LIKELY(x) (x)
 #define SX_FROM_HERE(k) ((void)0)
 #endif
+#define sx_b_at(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define sx_b_beyond(sums) (_mm256_movemask_epi8(_mm256_cmpgt_epi16(sums, _mm256_set1_epi16(128))) != 0)
 /* Whether the weights of one sign of a pair of v and of the pair there of the next four sum to more than 128, in
-   any lane. */
+   any lane: most often not even those of both signs do. */
 SX_TILE int sx_b_apart(const int8_t *v) {
   const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi8(1);
   __m256i most = none;
   int i;
   for (i = 0; i < 64; i += 32) {
-    const __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(v + i));
-    const __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(v + 64 + i));
+    const __m256i both = _mm256_add_epi8(_mm256_abs_epi8(sx_b_at(v + i)), _mm256_abs_epi8(sx_b_at(v + 64 + i)));
+    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(both, one));
+  }
+  if (!sx_b_beyond(most)) return 0;
+  for (i = 0, most = none; i < 64; i += 32) {
+    const __m256i a = sx_b_at(v + i), b = sx_b_at(v + 64 + i);
     const __m256i above = _mm256_add_epi8(_mm256_max_epi8(a, none), _mm256_max_epi8(b, none));
     const __m256i below = _mm256_add_epi8(_mm256_min_epi8(a, none), _mm256_min_epi8(b, none));
     most = _mm256_max_epi16(most, _mm256_maddubs_epi16(above, one));
     most = _mm256_max_epi16(most, _mm256_maddubs_epi16(_mm256_sub_epi8(none, below), one));
   }
-  return _mm256_movemask_epi8(_mm256_cmpgt_epi16(most, _mm256_set1_epi16(128))) != 0;
+  return sx_b_beyond(most);
 }
 /* How the fours of a pass are taken, in order: 1 where one is with the next. */
 SX_TILE int sx_b_look(const void *weights, const sx_part *part, char *plan) {
