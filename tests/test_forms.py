@@ -107,8 +107,12 @@ def test_a_maximum_with_the_zero_that_loses_is_no_bound(value: float) -> None:
     assert "sx_atleast_f32(" not in text(net)
 
 
-def test_a_pool_outside_of_blocks_reads_a_padded_copy() -> None:
+@pytest.mark.parametrize(("apart", "launches"), [(1, 1), (2, 2)])
+def test_a_pool_outside_of_blocks_reads_a_padded_copy_where_its_windows_have_gaps(
+    apart: int, launches: int
+) -> None:
     net = Net()
     x = net.feed("x", values(0, 1, 2, 9, 9))
-    net.give(net.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
-    assert len(check(net).launches) == 2
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    net.give(net.op("MaxPool", x, dilations=[apart, apart], **window))
+    assert len(check(net).launches) == launches

@@ -26,7 +26,8 @@ def part_results(program: Program) -> Program:
 def _parts(launch: Launch) -> Iterator[Launch]:
     kernel = launch.kernel
     made = {s.buffer: s for s in kernel.body if isinstance(s, Compute) and is_move(s.expr)}
-    if len(made) < 2 or kernel.views or set(made) != set(kernel.outputs):
+    whole = len(made) == len(kernel.body) and set(made) == set(kernel.outputs)
+    if len(made) < 2 or kernel.views or not whole:
         yield launch
         return
     for name, out in zip(launch.writes, kernel.outputs, strict=True):
