@@ -16,6 +16,7 @@ from programs import planned, sample
 from slices import Net, slice_of
 from targets import main_c
 from test_schedule import conv, fed, norm, values
+from test_targets import ELEMENTS, NETWORKS
 
 from sardonyx import threads
 from sardonyx import types as t
@@ -99,9 +100,16 @@ def test_bytes_do_not_depend_on_threads(name: str, small_units: None) -> None:
                 assert y.tobytes() == plain[output].tobytes(), f"{output}, {count} threads"
 
 
-def test_bytes_of_the_graphs_of_all_targets_do_not_depend_on_threads(small_units: None) -> None:
+@pytest.mark.parametrize(
+    "parts",
+    [NETWORKS, pytest.param(ELEMENTS, marks=pytest.mark.slow)],
+    ids=["networks", "elements"],
+)
+def test_bytes_of_the_graphs_of_all_targets_do_not_depend_on_threads(
+    parts: tuple[str, ...], small_units: None
+) -> None:
     """What tests/test_targets.py compiles for every target."""
-    graph, feeds = slice_of()
+    graph, feeds = slice_of(parts)
     want = NativeEngine(graph, threads=1).run(feeds)
     for count in COUNTS[1:]:
         found = NativeEngine(graph, threads=count).run(feeds)
