@@ -25,6 +25,7 @@ static struct {
   const void *given;
   int64_t count, threads;
 } job;
+static int caller = -1; /* the core of who shares out */
 static int64_t next, workers;
 static int32_t busy, gate = CLOSED, sleepers;
 static uint32_t turn;
@@ -60,6 +61,19 @@ static void take_part(int64_t worker) {
   }
 }
 
+/* Leaves the caller's core, where the system put this thread though there are others: it may stay so for seconds. */
+static void step_aside(int cpu) {
+#if defined(__linux__)
+  cpu_set_t all, others;
+  if (sched_getcpu() != cpu || sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2) return;
+  others = all;
+  CPU_CLR(cpu, &others);
+  if (!sched_setaffinity(0, sizeof others, &others)) sched_setaffinity(0, sizeof all, &all);
+#else
+  (void)cpu;
+#endif
+}
+
 static void *live(void *argument) {
   const int64_t worker = (int64_t)(intptr_t)argument;
   uint32_t seen = 0;
@@ -78,6 +92,7 @@ static void *live(void *argument) {
       pthread_mutex_unlock(&lock);
     }
     seen = __atomic_load_n(&turn, __ATOMIC_SEQ_CST);
+    step_aside(__atomic_load_n(&caller, __ATOMIC_RELAXED));
     if (__atomic_add_fetch(&gate, 1, __ATOMIC_ACQ_REL) > 0 && worker < job.threads) take_part(worker);
     __atomic_sub_fetch(&gate, 1, __ATOMIC_RELEASE);
   }
@@ -122,6 +137,9 @@ PUBLIC void sardonyx_pool_for(void *pool, work_fn *work, const void *given, int6
   }
   if (workers < threads - 1) start(threads - 1);
   job.work = work, job.given = given, job.count = count, job.threads = threads;
+#if defined(__linux__)
+  __atomic_store_n(&caller, sched_getcpu(), __ATOMIC_RELAXED);
+#endif
   __atomic_store_n(&next, 0, __ATOMIC_RELAXED);
   __atomic_sub_fetch(&gate, CLOSED, __ATOMIC_RELEASE);
   __atomic_add_fetch(&turn, 1, __ATOMIC_SEQ_CST);
