@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import seeded
 from kernels import edges
-from slices import FUNCTIONS, PARTS, PLAIN, UNARY, Net, ints
+from nets import Net
+from slices import FUNCTIONS, PARTS, PLAIN, UNARY, ints
 
 from sardonyx import types as t
 from sardonyx.types import Array, DType

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net
 from test_passes import check, values
 
 from sardonyx.emit import model

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net, check_engines
 from targets import SANITIZED, Target, compiled, differences, lacking, results, unable, write
 from test_targets import TARGETS as EVERY
 
 from sardonyx import build
 from sardonyx.kernel.prelude import prelude
 from sardonyx.machine import Machine
-from sardonyx.native import NativeEngine
 
 PROBE = """
 #define PUBLIC __attribute__((visibility("default")))
@@ -102,12 +101,7 @@ def net(sizes: tuple[int, ...]) -> Net:
 
 def test_weights_at_all_edges_give_the_machines_bytes() -> None:
     made = net((8, 64, 67, 261, 1100))
-    graph = made.graph()
-    expected = Machine(graph).run(made.feeds)
-    for schedule in (True, False):
-        found = NativeEngine(graph, schedule=schedule).run(made.feeds)
-        wrong = [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()]
-        assert not wrong, (schedule, wrong)
+    check_engines(made)
 
 
 TARGETS = (

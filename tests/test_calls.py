@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import onnx
 import pytest
+from nets import Net
 from onnx import TensorProto, helper
-from slices import Net
 
 from sardonyx import InferenceSession, calls
 from sardonyx.errors import FeedError, RunError

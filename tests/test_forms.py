@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net
 from test_passes import check, values
 
 from sardonyx.kernel.schedule import print_scheduled

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from golden_cases import every
-from slices import merged
+from nets import merged
 
 from sardonyx.emit.weights import little_endian
 from sardonyx.kernel import NUMERICS_REVISION

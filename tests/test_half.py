@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net, check_engines
 from targets import SANITIZED, Target, compiled, differences, results, write
 from test_threads import small_units  # noqa: F401 (a fixture)
 
@@ -63,12 +63,7 @@ def net(*filters: int) -> Net:
 
 def test_scheduled_equals_plain_equals_machine() -> None:
     made = net(*FILTERS)
-    graph = made.graph()
-    expected = Machine(graph).run(made.feeds)
-    for schedule in (True, False):
-        found = NativeEngine(graph, schedule=schedule).run(made.feeds)
-        wrong = [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()]
-        assert not wrong, (schedule, wrong)
+    check_engines(made)
 
 
 def test_bytes_do_not_depend_on_threads_nor_on_a_choice(small_units: None) -> None:  # noqa: F811

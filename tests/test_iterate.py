@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernels import call, compile_all
 from onnx import TensorProto, helper
-from test_ml_trees import classifier, regressor
+from trees import classifier, regressor
 
 from sardonyx import types as t
 from sardonyx.engines import make_engine

@@ -16,8 +16,9 @@ import numpy as np
 import onnx
 import pytest
 from kernels import STRICT as PLAIN
+from nets import Net
 from onnx import numpy_helper
-from slices import Net, ints
+from slices import ints
 from targets import SANITIZED, Target, compiled, lacking, results, write
 
 from sardonyx import types as t

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net, check_engines
 from test_passes import check, values
 
 from sardonyx.kernel.expr import Where, walk
 from sardonyx.kernel.ir import expressions, statements
-from sardonyx.machine import Machine
-from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 
@@ -91,12 +89,7 @@ def test_parts_give_the_machines_bytes(make: Callable[[Net], None]) -> None:
     net = Net()
     make(net)
     check(net)
-    graph = net.graph()
-    expected = Machine(graph).run(net.feeds)
-    for schedule in (True, False):
-        found = NativeEngine(graph, schedule=schedule).run(net.feeds)
-        wrong = [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()]
-        assert not wrong, (schedule, wrong)
+    check_engines(net)
 
 
 def test_the_parts_of_a_split_are_not_copied() -> None:

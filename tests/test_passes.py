@@ -10,7 +10,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slices import Net
+from nets import Net
 
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +16,7 @@ from sardonyx.dims import symbol
 from sardonyx.errors import InvalidModel, LimitExceeded, SardonyxError, UnsupportedModel
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, parse
-from sardonyx.resolve import contain, resolve
-from sardonyx.resolve.contain import contained
+from sardonyx.resolve import resolve
 
 Change = Callable[[ModelProto], object]
 
@@ -196,44 +194,6 @@ def test_a_doubling_chain_of_functions_is_refused_at_once() -> None:
     with pytest.raises(LimitExceeded, match="inlined_nodes"):
         resolve(parse(body))
     assert time.monotonic() - start < 5
-
-
-def forever(data: bytes) -> bytes:
-    while True:
-        pass
-
-
-def crash(data: bytes) -> bytes:
-    os.abort()
-
-
-def hungry(data: bytes) -> bytes:
-    return bytes(1 << 36)
-
-
-def repeat(data: bytes) -> bytes:
-    return data * 3_000_000
-
-
-def test_foreign_code_that_does_not_end_is_stopped() -> None:
-    with pytest.raises(LimitExceeded, match="2 s"):
-        contained(forever, b"", "work", 2, 1 << 30)
-
-
-def test_foreign_code_that_crashes_is_an_error() -> None:
-    with pytest.raises(InvalidModel, match="crashed"):
-        contained(crash, b"", "work", 60, 1 << 30)
-
-
-def test_foreign_code_that_takes_too_much_memory_is_an_error() -> None:
-    with pytest.raises(InvalidModel, match="too much memory"):
-        contained(hungry, b"", "work", 60, 1 << 30)
-
-
-def test_foreign_code_works_after_another_crashed_or_its_process_was_killed() -> None:
-    assert contained(repeat, b"x", "work", 60, 1 << 30) == b"x" * 3_000_000
-    contain._helpers[os.getpid()].kill()
-    assert contained(repeat, b"y", "work", 60, 1 << 30) == b"y" * 3_000_000
 
 
 def test_operators_resolve_to_domain_name_and_version() -> None:

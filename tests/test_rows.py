@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net
 from test_passes import check, values
 
 from sardonyx.kernel.ir import Compute, For, Kernel, statements

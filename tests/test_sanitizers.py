@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backend_suite import Case, cases, listed
-from slices import PARTS, Net, slice_of
+from nets import Net
+from slices import PARTS, slice_of
 from targets import (
     SANITIZED,
     Target,

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from slices import Net
+from nets import Net, check_engines
 from targets import Target, compiled, write
 
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.machine import Machine
-from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array
@@ -212,12 +210,7 @@ FAMILIES = (convolutions, grouped, pools, matmuls, rows, integers, small_weights
 def test_scheduled_equals_plain_equals_machine(family: Callable[[Net, Rng], None]) -> None:
     net = Net()
     family(net, np.random.default_rng(5))
-    graph = net.graph()
-    expected = Machine(graph).run(net.feeds)
-    for schedule in (True, False):
-        found = NativeEngine(graph, schedule=schedule).run(net.feeds)
-        wrong = [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()]
-        assert not wrong, (schedule, wrong)
+    check_engines(net)
 
 
 def test_a_channel_shuffle_is_one_launch_and_epilogues_join_grouped_convolutions() -> None:

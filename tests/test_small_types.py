@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 import pytest
 from kernels import edges
+from nets import Net
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from slices import Net
 
 from sardonyx import backend, ort
 from sardonyx import types as t

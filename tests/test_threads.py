@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from nets import Net
 from programs import planned, sample
-from slices import Net, slice_of
+from slices import slice_of
 from targets import main_c
 from test_schedule import conv, fed, norm, values
 from test_targets import ELEMENTS, NETWORKS
@@ -155,7 +156,7 @@ def test_a_plan_for_threads_is_valid(name: str, small_units: None) -> None:
 def test_tiny_work_starts_no_thread() -> None:
     code = """
 import os, numpy as np
-from slices import Net
+from nets import Net
 from sardonyx.native import NativeEngine
 net = Net()
 net.give(net.op("Relu", net.feed("x", np.ones((4, 100), np.float32))))

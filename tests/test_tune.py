@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from nets import Net
 from onnx import parser
-from slices import Net
 
 from sardonyx import build, tune
 from sardonyx.cli import main

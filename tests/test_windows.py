@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from slices import Net
+from nets import Net
 
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.schedule import print_scheduled

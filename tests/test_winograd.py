@@ -12,7 +12,7 @@ import pytest
 import seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slices import Net
+from nets import Net
 from test_passes import outputs
 
 from sardonyx.compiler import find_compiler

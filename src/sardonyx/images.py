@@ -281,6 +281,14 @@ def _source() -> str:
 
 @cache
 def _packages() -> tuple[object, ...]:
-    """What Sardonyx stands on, without importing it."""
-    found = [find_spec(name) for name in ("numpy", "onnx", "ml_dtypes", "ziglang")]
-    return tuple((x.origin, *_stamp(Path(x.origin))) for x in found if x and x.origin)
+    """What Sardonyx stands on, without importing it: where it lies, and as which version."""
+    return tuple(map(_package, ("numpy", "onnx", "ml_dtypes", "ziglang")))
+
+
+def _package(name: str) -> tuple[object, ...]:
+    found = find_spec(name)
+    if found is None or found.origin is None:
+        return (name,)
+    path = Path(found.origin)
+    versions = sorted(x.name for x in path.parent.parent.glob(f"{name}-*.dist-info"))
+    return str(path), *_stamp(path), *versions
