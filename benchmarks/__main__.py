@@ -14,13 +14,14 @@ import platform
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.models import inputs, models, written
 from benchmarks.peak import measured_peak, measured_reading
-from benchmarks.report import markdown
+from benchmarks.report import ALONE, markdown
 from benchmarks.wheels import Absent
 from sardonyx.errors import SardonyxError
 from sardonyx.measure.alone import loads
@@ -110,8 +111,9 @@ def work(path: Path) -> dict[str, int]:
 
 def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[str, Any]:
     """Loading in a process of its own; the seconds for each run (of the CPU for one thread, by the
-    clock on the wall for more), the runtimes in turn, so many threads each; whether the outputs
-    agree with ours; lacking: why another runtime cannot run the model."""
+    clock on the wall for more), the runtimes in turn, so many threads each, and Sardonyx on one
+    beside several; whether the outputs agree with ours; lacking: why another runtime cannot run
+    the model."""
     path, threads = Path(subject.path), subject.threads
     feeds = inputs(path)
     load, runs, outputs, lacking = {}, {}, {}, {}
@@ -127,13 +129,15 @@ def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[
                 raise
             lacking[name] = " ".join(str(error).split())[:200]
     ours = outputs["sardonyx"]
+    if threads > 1:
+        runs[ALONE] = PEERS["sardonyx"](replace(subject, threads=1))
     clock = time.process_time if threads == 1 else time.perf_counter
     return {
         **work(path),
         "load": load,
-        "times": interleaved(runs, feeds, LEAST, seconds, clock),
-        "close": {n: close(outputs[n], ours) for n in runs},
-        "difference": {n: difference(outputs[n], ours) for n in runs},
+        "times": interleaved(runs, feeds, LEAST, seconds, threads, clock),
+        "close": {n: close(x, ours) for n, x in outputs.items()},
+        "difference": {n: difference(x, ours) for n, x in outputs.items()},
         "lacking": lacking,
     }
 

@@ -6,6 +6,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 RUNTIMES = ("sardonyx", "onnxruntime", "openvino")
+ALONE = "sardonyx, one thread"
 
 
 def markdown(result: dict[str, Any]) -> str:
@@ -13,6 +14,7 @@ def markdown(result: dict[str, Any]) -> str:
     where, threads = result["machine"], result.get("threads", 1)
     peak = result["peak"] * threads
     each, clock = ("one thread", " of the CPU") if threads == 1 else (f"{threads} threads", "")
+    more = (" one thread / Sardonyx |", "---|") if threads > 1 else ("", "")
     lines = [
         f"{where['date']}, {where['cpu']}, {result['peak']:.0f} GFLOP/s of float32 a core at its",
         f"measured peak, {result['reading']:.0f} GB/s read from memory; at the start",
@@ -20,8 +22,9 @@ def markdown(result: dict[str, Any]) -> str:
         f"OpenVINO {where['openvino']}; {each}, float32,",
         f"runs of the engines in turn. ms{clock}: least (median).",
         "",
-        "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |",
-        "|---|---|---|---|---|---|---|",
+        "| model | Sardonyx | onnxruntime | OpenVINO | ort / Sardonyx | ov / Sardonyx | of peak |"
+        + more[0],
+        "|---|---|---|---|---|---|---|" + more[1],
         *(_times(name, found, peak) for name, found in result["models"].items()),
         "",
         "The ratios are of the least times, then of the medians; above 1 Sardonyx is faster.",
@@ -76,7 +79,10 @@ def _times(name: str, found: dict[str, Any], peak: float) -> str:
         agree = "" if found["close"][other] else f" differs by {found['difference'][other]:.2g}"
         cells.append(f"{least:.2f} ({middle:.2f}){agree}")
     share = 2e-9 * found["macs"] / min(ours) / peak
-    return f"| {name} | {' | '.join(cells)} | {100 * share:.0f} % |"
+    row = f"| {name} | {' | '.join(cells)} | {100 * share:.0f} % |"
+    if one := times.get(ALONE):
+        row += f" {min(one) / min(ours):.2f} ({median(one) / median(ours):.2f}) |"
+    return row
 
 
 def _loads(name: str, load: dict[str, dict[str, float]]) -> str:

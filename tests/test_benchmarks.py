@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.models import inputs, models, written
 from benchmarks.plot import points
-from benchmarks.report import markdown
+from benchmarks.report import ALONE, markdown
 from sardonyx.engines import MachineEngine
 from sardonyx.loading import load
 
@@ -52,6 +52,15 @@ def test_the_table_tells_of_a_runtime_that_refuses_a_model() -> None:
     )
     row = "| a | 1 (2) | 2 (2) | refuses it | 2.00 (1.00) differs by 0.5 |  | 2 % |"
     assert row in text.splitlines()
+
+
+def test_the_table_of_two_threads_sets_one_thread_beside_them() -> None:
+    words = ("date", "cpu", "load", "python", "sardonyx", "onnxruntime", "openvino")
+    times = {"sardonyx": [1e-3, 2e-3], ALONE: [2e-3, 3e-3]}
+    measured = {"macs": 10**6, "load": {}, "times": times}
+    found = {"machine": dict.fromkeys(words, ""), "peak": 100.0, "reading": 20.0, "threads": 2}
+    text = markdown({**found, "models": {"a": measured}})
+    assert "| a | 1 (1.5) | refuses it | refuses it |  |  | 1 % | 2.00 (1.67) |" in text
 
 
 def test_a_point_of_the_roofline_is_work_per_byte_and_per_second() -> None:

@@ -112,6 +112,19 @@ def test_runs_are_taken_in_turn() -> None:
     assert [len(x) for x in times.values()] == [3, 3]
 
 
+def test_with_several_threads_each_turn_begins_with_a_run_that_is_not_timed() -> None:
+    calls: list[str] = []
+
+    def run(name: str) -> list[np.ndarray]:
+        time.sleep(SHORT)
+        calls.append(name)
+        return []
+
+    times = interleaved({n: lambda _, n=n: run(n) for n in "ab"}, {}, 1, threads=2)
+    assert calls[-8:] == [*"aaaabbbb"]
+    assert [len(x) for x in times.values()] == [3, 3]
+
+
 def test_short_runs_are_timed_several_at_a_time() -> None:
     calls: list[str] = []
     times = interleaved({"a": lambda _: calls.append("a") or []}, {}, 2)

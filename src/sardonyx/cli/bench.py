@@ -125,7 +125,7 @@ def _measure(
             if name == "sardonyx":
                 raise
             lacking[name] = " ".join(str(error).split())[:200]
-    times = interleaved(runs, feeds, args.runs)
+    times = interleaved(runs, feeds, args.runs, threads=args.threads)
     ours = outputs["sardonyx"]
     found = {n: _Measured(times[n], alone[n], difference(outputs[n], ours)) for n in runs}
     return found, lacking

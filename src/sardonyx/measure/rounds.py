@@ -9,6 +9,7 @@ from sardonyx.measure.peers import Run
 from sardonyx.types import Value
 
 SHORT = 1e-4  # seconds; shorter runs are timed several at a time, since clocks have steps
+PAUSE = 0.05  # seconds in which the threads of the runtime before fall asleep
 
 
 def interleaved(
@@ -16,10 +17,12 @@ def interleaved(
     feeds: Mapping[str, Value],
     rounds: int,
     seconds: float = 0,
+    threads: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """The seconds of a run: at least `rounds` times of each, for at least `seconds` in all.
 
+    threads: of each; with several a turn is a pause, a run to wake them and three that are timed.
     clock: time.process_time does not see what else the machine does, and counts every thread.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
@@ -27,10 +30,14 @@ def interleaved(
     end, done = time.perf_counter() + seconds, 0
     while done < rounds or time.perf_counter() < end:
         for name, run in runs.items():
-            start = clock()
-            for _ in range(turns[name]):
+            if threads > 1:
+                time.sleep(PAUSE)
                 run(feeds)
-            times[name].append((clock() - start) / turns[name])
+            for _ in range(1 if threads == 1 else 3):
+                start = clock()
+                for _ in range(turns[name]):
+                    run(feeds)
+                times[name].append((clock() - start) / turns[name])
         done += 1
     return times
 
