@@ -27,18 +27,18 @@ def interleaved(
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     turns = {name: max(1, round(SHORT / _once(run, feeds))) for name, run in runs.items()}
-    end, done = time.perf_counter() + seconds, 0
+    end, done, timed = time.perf_counter() + seconds, 0, 1 if threads == 1 else 3
     while done < rounds or time.perf_counter() < end:
         for name, run in runs.items():
             if threads > 1:
                 time.sleep(PAUSE)
                 run(feeds)
-            for _ in range(1 if threads == 1 else 3):
+            for _ in range(timed):
                 start = clock()
                 for _ in range(turns[name]):
                     run(feeds)
                 times[name].append((clock() - start) / turns[name])
-        done += 1
+        done += timed
     return times
 
 
