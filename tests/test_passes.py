@@ -270,3 +270,12 @@ def test_what_weights_decide_makes_no_move_of_arithmetic() -> None:
     program = Program(("c", "x"), ("y",), tensors, {"w": np.ones(4, np.float32)}, (launch,))
     feeds = {"c": np.ones(4, bool), "x": PAYLOADS}
     assert outputs(compute_known(program), feeds) == outputs(program, feeds)
+
+
+@pytest.mark.parametrize(("groups", "name"), [(1, "Conv0_0.blocked"), (2, "Conv0_0.last")])
+def test_a_convolution_writes_blocks_unless_one_by_groups_reads_it(groups: int, name: str) -> None:
+    """Its input has 24 channels, which are last."""
+    net = Net()
+    y = net.op("Conv", net.feed("x", values(1, 1, 24, 6, 6)), values(2, 48, 24, 1, 1))
+    net.give(net.op("Conv", y, values(3, 40, 48 // groups, 3, 3), group=groups))
+    assert name in check(net).tensors

@@ -27,6 +27,7 @@ LEAST = 1 << 17  # bytes of all scores that are worth it
 ROOM = 3 << 16  # bytes of the scores of a block, where enough rows fit
 ROWS = 6  # rows that fill the registers
 FEWEST = 24  # rows of a block: with fewer, K and V would be read too often
+ENOUGH = 8  # blocks of all heads, so that threads end at about the same time
 MOST = 4  # launches between the products, at most
 
 
@@ -144,8 +145,9 @@ def blocked(kernel: Kernel) -> Kernel | None:
     sizes = [d for d in shape if isinstance(d, int)]
     if len(sizes) != len(shape) or 4 * prod(sizes) < LEAST:
         return None
-    each, count = sizes[parts.depth :], sizes[parts.depth - 1]
-    block = _Block(parts, _rows(count, 4 * prod(each)))
+    *heads, count = sizes[: parts.depth]
+    each = sizes[parts.depth :]
+    block = _Block(parts, _rows(count, 4 * prod(each), prod(heads)))
     gone = {s.buffer.root for s in (parts.scores, *parts.rows)}
     nest = block.nest(kernel, count)
     kept = [b for b in kernel.temporaries if b not in gone]
@@ -160,9 +162,10 @@ def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
     return iter(dict.fromkeys(found))
 
 
-def _rows(count: int, each: int) -> int:
+def _rows(count: int, each: int, heads: int) -> int:
     """The rows of a block, of so many bytes each: all, or a number that leaves no rest."""
-    most = max(FEWEST, ROOM // each // ROWS * ROWS)
+    few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
+    most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
     if count <= most:
         return count
     low = max(FEWEST, most // 2)
@@ -291,21 +294,19 @@ class _Block:
     rows: int
 
     def nest(self, kernel: Kernel, count: int) -> tuple[Stmt, ...]:
-        """The loops over all blocks, the last of which may be shorter."""
+        """The loops over all blocks; those that are shorter, the last of each head, are loops of
+        their own, since threads share out nests of loops."""
         parts = self.parts
         shape = parts.scores.buffer.shape[: parts.depth - 1]
         outer = [Axis(f"h{d}", n) for d, n in enumerate(shape)]
         here: list[Expr] = [lift(0) if a.extent == 1 else a for a in outer]
         whole, rest = divmod(count, self.rows)
-        body: list[Stmt] = []
         block = Axis("b", whole)
         inner = self.body(kernel, here, block * self.rows if whole > 1 else lift(0), self.rows)
-        body += [For(block, tuple(inner))] if whole > 1 else inner
+        bodies = [[For(block, tuple(inner))] if whole > 1 else inner]
         if rest:
-            body += self.body(kernel, here, lift(whole * self.rows), rest)
-        for a in reversed([a for a in outer if a.extent != 1]):
-            body = [For(a, tuple(body))]
-        return tuple(body)
+            bodies.append(self.body(kernel, here, lift(whole * self.rows), rest))
+        return tuple(s for body in bodies for s in _over(outer, body))
 
     def body(self, kernel: Kernel, here: Sequence[Expr], first: Expr, rows: int) -> list[Stmt]:
         """The statements of one block of rows from `first` on."""
@@ -365,6 +366,13 @@ class _Block:
         for a in reversed((t, *over.values())):
             body = For(a, (body,))
         return [products, body]
+
+
+def _over(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops over these axes, as far as they have more than one turn."""
+    for a in reversed([a for a in axes if a.extent != 1]):
+        body = [For(a, tuple(body))]
+    return tuple(body)
 
 
 def _in_place(last: Compute, scores: Compute) -> bool:

@@ -36,7 +36,8 @@ KINDS = (t.float32, t.int16, t.int8, t.uint8)
 
 def block_channels(program: Program) -> Program:
     """The program with these layouts from the first convolution of each chain to its last."""
-    state = _State(program, dict(program.tensors))
+    grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
+    state = _State(program, dict(program.tensors), grouped)
     for launch in program.launches:
         _place(launch, state)
     for name in program.outputs:
@@ -63,10 +64,12 @@ def _is_window(e: Fold) -> bool:
 
 @dataclass(slots=True)
 class _State:
-    """What the pass has made so far. have: tensor -> the layouts it exists in, oldest first."""
+    """What the pass has made so far. grouped: what convolutions by groups read. have: tensor -> the
+    layouts it exists in, oldest first."""
 
     program: Program
     tensors: dict[str, TensorType]
+    grouped: frozenset[str]
     launches: list[Launch] = field(default_factory=list)
     have: dict[str, list[int]] = field(default_factory=dict)
     names: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -117,7 +120,9 @@ def _place(launch: Launch, state: _State) -> None:
         if (source is None and not moved) or len(launch.writes) != 1:
             continue
         (write,) = launch.writes
-        for block in (*_preferred(state.tensors[write], moved.values()), PLAIN):
+        free = found is not None and not _by_groups(launch) and write not in state.grouped
+        near = () if free else moved.values()
+        for block in (*_preferred(state.tensors[write], near), PLAIN):
             changed = _changed(launch, moved, block, state)
             if changed is not None:
                 for name, b in reads.items():
@@ -129,6 +134,11 @@ def _place(launch: Launch, state: _State) -> None:
     for name in given:
         state.need(name, PLAIN)
     state.launches.append(launch)
+
+
+def _by_groups(launch: Launch) -> bool:
+    """Whether it writes groups and their channels as two axes."""
+    return any(isinstance(s, Compute) and is_split(s.buffer) for s in launch.kernel.body)
 
 
 def transformed(launch: Launch) -> str | None:
@@ -147,8 +157,8 @@ def name_of(launch: Launch, load: Expr) -> str | None:
 
 
 def _preferred(tensor: TensorType, near: Iterable[int], first: int = 0) -> list[int]:
-    """The layouts that a tensor may have, the best first: what it has, then what its neighbours
-    have: channels last where they have them last."""
+    """The layouts that a tensor may have, the best first: what it has, then blocks of channels; but
+    channels last where its neighbours have them last."""
     shape = tensor.shape or ()
     channels = shape[1] if len(shape) >= 3 else 0
     if tensor.dtype not in KINDS or not isinstance(channels, int) or channels < 2:
