@@ -60,7 +60,14 @@ def at(x: mp.mpf) -> mp.mpf:
     return x if abs(x) > EPS else EPS
 
 
+def under_tanh(u: mp.mpf) -> mp.mpf:
+    """q(u) of tanh(x) = x + x u / q(u), u = x * x; its poles are far away."""
+    x = mp.sqrt(at(u))
+    return x * x / (mp.tanh(x) / x - 1)
+
+
 EDGE = mp.mpf(0.875)  # where erf_far begins; its variable is |x| - EDGE
+TURN = mp.mpf(0.90625)  # where tanh goes over to exp
 LN2 = mp.log(2)
 S = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
 
@@ -76,7 +83,8 @@ TASKS = [
     odd("asinh", mp.asinh, 0.25, (6, 13)),
     odd("atan", mp.atan, (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001"), (5, 12)),
     odd("asin", mp.asin, 0.25, (5, 13)),
-    odd("tanh", mp.tanh, 0.390625, (5, 12)),
+    Task("tanh", (mp.mpf(0),) * 2, (TURN * TURN,) * 2, under_tanh,
+         lambda u: mp.sqrt(at(u)) * u / (under_tanh(u) ** 2 * mp.tanh(mp.sqrt(at(u)))), (4, 9)),
     odd("sinh", mp.sinh, 1, (4, 8)),
     Task("erf_near", (mp.mpf(0),) * 2, (mp.mpf(1),) * 2,
          lambda u: mp.erf(mp.sqrt(at(u))) / mp.sqrt(at(u)) - 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sardonyx.kernel.elementary.coefficients import TABLE
 from sardonyx.kernel.elementary.parts import (
     Format,
     Pair,
@@ -17,11 +18,14 @@ from sardonyx.kernel.elementary.parts import (
     mad,
     magnitude,
     number,
-    quotient,
+    paired,
     tail,
+    upper,
     with_sign,
 )
 from sardonyx.kernel.expr import Expr, where
+
+_TURN = 0.90625  # where tanh goes over to exp
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,33 +133,43 @@ def expm1(x: Expr) -> Expr:
 
 
 def sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e**-x): with e = exp(-|x|), e / (1 + e) where x is negative, else 1 less that.
+    """2**n / (2**n + e**r) for x = n log(2) - r: a quotient of upper halves and what it leaves out.
 
-    2**n is one factor, scaled so that it is normal: e <= 1, and where e is subnormal 1 + e is 1."""
+    The reciprocal is taken negative, so that no product has its sign turned. 2**n is one factor,
+    scaled so that it is normal; a result that is subnormal is rounded in the last step."""
     x, f = argument(x)
-    scale = f.bias // 2 + 2  # even with the bias added: ties of n go as they do without it
-    y, index = _pair(at_least(-magnitude(x), limits(f)[0]), f.bias + scale)
-    scaled, back = bits(index << f.digits), number(2.0**-scale, f)
-    power, e = scaled * back, one_more(y)
-    high, low = fast_sum(number(1.0, f), e[0] * power)
-    q, rest = quotient(e, (high, low + e[1] * power))
-    w = ((q + rest) * scaled) * back
-    return where(x < 0.0, w, 1.0 - w)
+    bound = at_least(at_most(x, (18.0, 38.0)[f.row]), limits(f)[0])
+    scale = f.bias // 2 + 1
+    n, index = _multiple(bound, f.log2e, f.bias + scale)
+    r = mad(n, number(f.ln2[1], f), mad(n, number(f.ln2[0], f), -bound))
+    power, back = bits(index << f.digits), number(2.0**-scale, f)
+    square, one = r * r, number(1.0, f)
+    y = paired(r, square, TABLE["exp"][f.row])
+    whole = mad(square, y, mad(power, back, one) + r)
+    d = upper(whole)
+    below = mad(square, y, mad(power, back, one - d) + r)
+    inverse = -1.0 / whole
+    q = upper(inverse)
+    rest = mad(q, below, mad(q, d, one))
+    return (mad(rest, inverse, q) * power) * -(2.0**-scale)
 
 
 def tanh(x: Expr) -> Expr:
-    """A polynomial below 0.625, 1 - 2 / (exp(2|x|) + 1) above."""
+    """|x| + |x| u / q(u), u = x x, where |x| is below 0.90625; above, 1 - 2 / (exp(2|x|) + 1)."""
     x, f = argument(x)
     a = magnitude(x)
-    u = a * a
-    near = mad(a * u, tail("tanh", u), a)
-    y, index = simple(2.0 * at_most(a, 10.0 if f.row == 0 else 20.0), f.bias)
-    power = bits(index << f.digits)
-    d, below = fast_sum(power + 1.0, y * power)
-    w = 2.0 / d
-    high, low = fast_sum(number(1.0, f), -w)
-    far = high + mad(0.5 * w * w, below, low)
-    return with_sign(where(a < 0.625, near, far), x)
+    bound = at_most(a, (10.0, 20.0)[f.row])
+    n, index = _multiple(bound, 2.0 * f.log2e, f.bias)
+    high, low = (number(-0.5 * part, f) for part in f.ln2)
+    r, power = mad(n, low, mad(n, high, bound)), bits(index << f.digits)
+    twice = [c * 2.0 ** (i + 1) for i, c in enumerate(TABLE["exp"][f.row])]
+    square = r * r
+    y = mad(square, paired(r, square, twice), r)  # (exp(2r) - 1) / 2
+    far = mad(power, y, mad(power, number(0.5, f), 0.5))
+    near, u = a < _TURN, a * a
+    unit = where(near, a, 1.0)
+    part = where(near, u, -1.0) / where(near, tail("tanh", u), far)
+    return with_sign(mad(part, unit, unit), x)
 
 
 def _half_exp(a: Expr, f: Format) -> Pair:

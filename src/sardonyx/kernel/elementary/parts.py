@@ -108,6 +108,18 @@ def horner(x: Expr, coefficients: Sequence[float]) -> Expr:
     return total
 
 
+def paired(x: Expr, square: Expr, coefficients: Sequence[float]) -> Expr:
+    """The same polynomial by pairs of terms: a chain of about half the length. square is x * x."""
+    pairs = [
+        mad(const(c[1], x.dtype), x, c[0]) if c[1:] else const(c[0], x.dtype)
+        for c in (coefficients[i : i + 2] for i in range(0, len(coefficients), 2))
+    ]
+    total: Expr = pairs[-1]
+    for p in reversed(pairs[:-1]):
+        total = mad(total, square, p)
+    return total
+
+
 def tail(name: str, x: Expr) -> Expr:
     """The polynomial called `name` in coefficients.TABLE, at x."""
     return horner(x, TABLE[name][format_of(x).row])
