@@ -236,7 +236,7 @@ def test_small_weights_reach_the_tiles_and_windows_of_bytes() -> None:
     program = optimise(lower(net.graph(), overridable=False))
     texts = [print_scheduled(launch.kernel).text for launch in program.launches]
     assert sum("sx_contract_u8(" in text for text in texts) >= 20
-    assert sum("sx_taps(" in text for text in texts) >= 1
+    assert sum("sx_window_u8(" in text for text in texts) >= 1
 
 
 def test_the_plain_printer_knows_no_schedule() -> None:

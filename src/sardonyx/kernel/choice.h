@@ -3,12 +3,15 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_TILE static __inline__ __attribute__((always_inline, unused))
 #define SX_OWN static __attribute__((noinline, unused))
+#define SX_LINES __attribute__((aligned(64)))
 #else
 #define SX_TILE static inline
 #define SX_OWN static
+#define SX_LINES
 #endif
 #define SX_CHUNK 252 /* the most rows of a chunk: a multiple of all full tiles */
 #define SX_PASS 1024 /* the most terms of a pass */
+#define SX_BATCH 40 /* rows of one block that are finished together, at least: their sums stay in the first cache */
 #define SX_MANY 16 /* rows for which a look at the weights pays */
 #define SX_NEAR 262144 /* bytes of x that stay in the second cache while all blocks of w pass */
 /* tile, wide: the most rows and blocks of 16 lanes that are in registers together; chunk: rows that all blocks

@@ -419,6 +419,29 @@ SX_FN void sx_narrow_u8(uint8_t *to, const int32_t *from) {
 SX_FN void sx_narrow_i8(int8_t *to, const int32_t *from) {
   _mm_storeu_si128((__m128i *)(void *)to, sx_sixteen(from, 1));
 }
+/* Sixteen floats rounded to integers, plus `zero`, an integer of a byte, as bytes; NaN as 0. What does not fit
+   int32, a NaN too, is converted to INT32_MIN: at most 2^30 fits, and int16 keeps what saturates. */
+SX_FN __m256i sx_rounded(const float *from) {
+  return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(0x1p30f), _mm256_loadu_ps(from)));
+}
+SX_FN __m256i sx_shifted(const float *from, float zero) {
+  const __m256i near = _mm256_packs_epi32(sx_rounded(from), sx_rounded(from + 8));
+  return _mm256_adds_epi16(near, _mm256_set1_epi16((int16_t)zero));
+}
+SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
+  const __m256i sums = sx_shifted(from, zero);
+  const __m128i fours = _mm_packus_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+  _mm_storeu_si128((__m128i *)(void *)to, _mm_shuffle_epi32(fours, 0xd8));
+}
+/* The same bytes as floats, in place. */
+SX_FN void sx_near_u8(float *x, float zero) {
+  int l;
+  for (l = 0; l < 16; l += 8) {
+    const __m256 sum = _mm256_add_ps(_mm256_round_ps(_mm256_loadu_ps(x + l), 4), _mm256_set1_ps(zero));
+    const __m256 above = _mm256_max_ps(sum, _mm256_setzero_ps());
+    _mm256_storeu_ps(x + l, _mm256_min_ps(above, _mm256_set1_ps(255)));
+  }
+}
 #else
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
   int l;
@@ -436,31 +459,13 @@ SX_FN void sx_narrow_i8(int8_t *to, const int32_t *from) {
   int l;
   for (l = 0; l < 16; l++) to[l] = (int8_t)from[l];
 }
-#endif
-
-/* The sums of n products x[at[t] + l] * w[step * t + l] for sixteen l; w is within 64, so that two products
-   fit int16. */
-#if defined(__AVX2__)
-#define sx_wide_u8(p) _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-#define sx_wide_i8(p) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(p)))
-SX_FN void sx_taps(int32_t *acc, const uint8_t *x, const int64_t *at, const int8_t *w, int64_t step, int n) {
-  __m256i low = _mm256_setzero_si256(), high = low;
-  int t;
-  for (t = 0; t < n; t += 2) {
-    __m256i p = _mm256_mullo_epi16(sx_wide_u8(x + at[t]), sx_wide_i8(w + step * t));
-    if (t + 1 < n) p = _mm256_add_epi16(p, _mm256_mullo_epi16(sx_wide_u8(x + at[t + 1]), sx_wide_i8(w + step * (t + 1))));
-    low = _mm256_add_epi32(low, _mm256_cvtepi16_epi32(_mm256_castsi256_si128(p)));
-    high = _mm256_add_epi32(high, _mm256_cvtepi16_epi32(_mm256_extracti128_si256(p, 1)));
-  }
-  _mm256_storeu_si256((__m256i *)(void *)acc, low);
-  _mm256_storeu_si256((__m256i *)(void *)(acc + 8), high);
+SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = (uint8_t)sx_u8_of_f32(rintf(from[l]) + zero);
 }
-#else
-SX_FN void sx_taps(int32_t *acc, const uint8_t *x, const int64_t *at, const int8_t *w, int64_t step, int n) {
-  int l, t;
-  for (l = 0; l < 16; l++) acc[l] = 0;
-  for (t = 0; t < n; t++)
-    for (l = 0; l < 16; l++) acc[l] += x[at[t] + l] * w[step * t + l];
+SX_FN void sx_near_u8(float *x, float zero) {
+  int l;
+  for (l = 0; l < 16; l++) x[l] = (float)sx_u8_of_f32(rintf(x[l]) + zero);
 }
 #endif
 

@@ -1,5 +1,5 @@
 """The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
-contract*.h and windows.h where it has sums of products by register tiles."""
+contract*.h and windows*.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ TILES = {
     "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
     "contract_u8.h": r"\bsx_contract_u8(?:_part)?\(",
     "windows.h": r"\bsx_window(?:_part)?\(",
+    "windows_u8.h": r"\bsx_window_u8(?:_part)?\(",
 }
 
 _NAME = re.compile(r"\bsx_\w+")

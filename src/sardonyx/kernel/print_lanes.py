@@ -20,7 +20,7 @@ from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
-from sardonyx.kernel.print_taps import called, is_short, unrolled
+from sardonyx.kernel.print_taps import is_short, unrolled
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
@@ -116,7 +116,7 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
             kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
         result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
         if is_short(fold):
-            return result, _window(fold, names, lane, axis, here, acc)
+            return result, _window(fold, names, lane, here, acc)
         steps = _steps(fold, names, one, axis)
         rolled = "sx_rolled() " if _is_least(fold) else ""
 
@@ -140,16 +140,12 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
     return f"{acc}[0][{lane}]", sixteen
 
 
-def _window(fold: Fold, names: Writer, lane: str, axis: Axis, here: str, acc: str) -> Folding:
+def _window(fold: Fold, names: Writer, lane: str, here: str, acc: str) -> Folding:
     """The statements for a short sum of integers."""
-    found = called(fold, names, axis, acc)
     taps = unrolled(fold, names, f"{acc}[{lane}]")
 
     def folding(each: str) -> list[str]:
         room = f"int32_t {acc}[{LANES}];"
-        if found is not None and f"< {LANES};" in each:
-            table, call = found
-            return [room, "{", f"const int64_t {lane} = 0;", here, table, *call, "}"]
         return [room, f"sx_rolled() {each}", here, f"{acc}[{lane}] = 0;", *taps, "}"]
 
     return folding

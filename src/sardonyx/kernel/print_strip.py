@@ -5,6 +5,8 @@ turn into vectors of 32-bit numbers.
     the expression                for (l..) r[l] = .. q[l] ..;
     and narrowed last             for (l..) out[..] = (uint8_t)r[l];
 
+    what is rounded to uint8      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
+
 A loop of elements of two sizes makes gcc take vectors of the smaller one, and spill.
 """
 
@@ -13,10 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.expr import (
+    Alu,
     Axis,
+    Cast,
     Expr,
     Fold,
     Iterate,
@@ -55,8 +60,15 @@ def print_strip(
             else:
                 lines += [each, here, *before, f"{q}[{lane}] = {text};", "}"]
         names.given[x] = f"{known[text]}[{lane}]"
-    element, (value,) = evaluate(names, [s.expr])
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    if first:
+        lines += _inner(s, axis, names, lane, here)
+        last = rounded(s.expr)
+        if last is not None and _is_along(s.axes, s.buffer.shape, axis):
+            floats, zero, made = _floats(last, axis, names, lane, here)
+            call = f"sx_round_u8(&{target}, {floats}, {zero});"
+            return [*lines, *made, *first, call, "}"]
+    element, (value,) = evaluate(names, [s.expr])
     value = bare(stored(value, s.expr, s.buffer.dtype))
     if not _is_small(s.buffer.dtype):
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
@@ -66,6 +78,62 @@ def print_strip(
     if first and dtype.bits == 8 and _is_along(s.axes, s.buffer.shape, axis):
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+
+
+def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[str]:
+    """The statements for what is rounded to uint8 on the way; its places in the rest have names."""
+    free, nodes = free_axes(s.expr), list(_always(s.expr, names.given))
+    lines: list[str] = []
+    for e in reversed(nodes):
+        found = rounded(e)
+        varies = axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))
+        if found is None or e is s.expr or not varies:
+            continue
+        floats, zero, made = _floats(found, axis, names, lane, here)
+        lines += [*made, f"sx_near_u8({floats}, {zero});"]
+        names.given[e] = f"((int32_t){floats}[{lane}])"
+        for user in nodes:
+            other = _subtracted(user, e)
+            if other is not None:
+                before, (text,) = evaluate(names, [other])
+                lines += before
+                names.given[user] = f"({floats}[{lane}] - (float){text})"
+    return lines
+
+
+def _floats(
+    found: tuple[Expr, Expr | None], axis: Axis, names: Writer, lane: str, here: str
+) -> tuple[str, str, list[str]]:
+    """The name of the sixteen values before they are rounded, the zero point's text, and the
+    statements that compute both."""
+    value, zero = found
+    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
+    before, texts = evaluate(names, [] if zero is None else [zero])
+    element, (text,) = evaluate(names, [value])
+    text = bare(text)
+    lines = [*before, f"float {f}[{LANES}];", f"sx_rolled() {each}"]
+    lines += [*_used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}"]
+    return f, bare(texts[0]) if texts else "0.0f", lines
+
+
+def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
+    """v and z of an e that is rint(v) + z as uint8: z is a byte that no axis decides, or None."""
+    match e:
+        case Cast(Alu("add", (Alu("rint", (v,)), Cast(z) as zero), t.float32), t.uint8, True):
+            alone = isinstance(z, Load) and not free_axes(z)[id(z)]
+            return (v, zero) if alone and z.dtype is t.uint8 else None
+        case Cast(Alu("rint", (v,), t.float32), t.uint8, True):
+            return v, None
+    return None
+
+
+def _subtracted(user: Expr, e: Expr) -> Expr | None:
+    """The byte z of a user that is the difference e - z as a float: that of floats is the same."""
+    match user:
+        case Cast(Alu("sub", (Cast(x), Cast(z) as zero), t.int32), t.float32) if x is e:
+            byte = z.dtype.is_integer and z.dtype.bits == 8 and not free_axes(z)[id(z)]
+            return zero if byte else None
+    return None
 
 
 def _used(here: str, lines: Sequence[str]) -> list[str]:

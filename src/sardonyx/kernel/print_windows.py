@@ -1,13 +1,16 @@
-"""Printing a sum of products over a window, lane by lane: a call of sx_window (kernel/windows.h).
+"""Printing a sum of products over a window, lane by lane: a call of sx_window (kernel/windows.h),
+or of sx_window_u8 (kernel/windows_u8.h).
 What becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.contract import Contraction, Walk, flat
+from sardonyx.kernel.expr import Const
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_finish import finishing
 from sardonyx.kernel.print_share import Scope, shared_batch
@@ -37,11 +40,12 @@ def print_windows(w: Window, names: Writer, helpers: list[list[str]], scope: Sco
         counts = (names.size(units), names.size(each), "1")
 
         def part(begin: str, end: str) -> list[str]:
-            return [*_windows(w, names, helpers), f"sx_window_part(&windows, {begin}, {end});"]
+            call = f"sx_window{_kind(w)}_part(&windows, {begin}, {end});"
+            return [*_windows(w, names, helpers), call]
 
         return shared_batch(w.compute, w.batch, part, counts, names, scope, helpers)
     heads = [names.loop(one.axes[0]) for one in w.batch]
-    body = [*_windows(w, names, helpers), "sx_window(&windows);"]
+    body = [*_windows(w, names, helpers), f"sx_window{_kind(w)}(&windows);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
 
@@ -64,7 +68,13 @@ def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
         f"@_finish{number}",
         "&self",
     ]
-    return [given, f"const sx_windows windows = {{{', '.join(fields)}}};"]
+    if w.x.dtype is t.uint8:
+        fields.append(str(w.x.default.value) if isinstance(w.x.default, Const) else "0")
+    return [given, f"const sx_windows{_kind(w)} windows = {{{', '.join(fields)}}};"]
+
+
+def _kind(w: Window) -> str:
+    return "_u8" if w.x.dtype is t.uint8 else ""
 
 
 def _of_weights(w: Window) -> list[Walk]:

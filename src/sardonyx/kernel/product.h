@@ -49,20 +49,24 @@ typedef struct {
 } sx_chunk;
 
 /* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass. */
+   weights of the next pass. The sums of one block are finished some tiles at a time. */
 SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
                      const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
   const int64_t terms = part->rows * part->count, quarter = terms / 4 * 16 * k->size;
   uintptr_t soon = (uintptr_t)(w + 16 * terms * k->size);
-  int64_t t, q, i;
+  int64_t t, q, i, done = 0;
   for (t = 0, q = 0; t < c->count; q++) {
     const int64_t n = sx_even(k, c->choice.tile, c->count - t, nb);
     char *const acc = c->acc + 64 * nb * t;
     tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
     if (q < 3) soon += (uintptr_t)quarter;
-    for (i = 0; last && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
+    for (i = 0; last && nb > 1 && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
     t += n;
+    if (last && nb == 1 && (t - done >= SX_BATCH || t == c->count)) {
+      g->finish(g->self, c->acc + 64 * done, c->first + done, t - done, b);
+      done = t;
+    }
   }
 }
 /* The rows of a chunk with all terms of the blocks from b on, some runs at a time. */

@@ -17,11 +17,6 @@ typedef struct {
   const void *self;
 } sx_windows;
 
-#if defined(__GNUC__) || defined(__clang__)
-#define SX_LINES __attribute__((aligned(64)))
-#else
-#define SX_LINES
-#endif
 /* n neighbours, the first tap of the first at x; the taps of rows before r0 and from r1 on lie outside. `taps`
    in a row, where not 0, is a constant at every call like n. Steps are of bytes: few registers then serve. */
 SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const char *x, const float *w, int64_t r0,

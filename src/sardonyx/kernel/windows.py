@@ -5,7 +5,8 @@
 
 Depthwise convolutions are these. Both factors have the lanes, X through the window that moves over
 it, W without it. Outside its bounds X is +0, in the one or two dimensions along which the window
-moves; kernel/windows.h takes it so, and no copy with borders is made.
+moves; kernel/windows.h takes it so, and no copy with borders is made. Of bytes (uint8 and int8
+within a limit, kernel/contract.py) it is any constant there: kernel/windows_u8.h.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from math import copysign
 from sardonyx import types as t
 from sardonyx.dims import Dim, product, substitute
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.contract import LANES, Walk, flat
+from sardonyx.kernel.contract import LANES, Walk, factors, flat
 from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
@@ -36,6 +37,8 @@ class Slide:
     start: Dim
 
 
+TAPS = 32  # of bytes: SX_MOST in windows_u8.h
+COPIED = 1152  # places of x that one row of the output needs: SX_COPIED there
 STILL = Slide(1, 0, None, None, 1, 1, 0)  # a dimension of one place
 
 
@@ -59,12 +62,28 @@ def window_of(s: Compute) -> Window | None:
     if len(folds) != 1 or folds[0].kind != "dot" or folds[0].when is not None or not s.axes:
         return None
     (fold,), lanes = folds, s.axes[-1]
-    if fold.dtype is not t.float32 or not isinstance(lanes.extent, int) or lanes.extent < LANES:
+    terms = factors(fold)
+    if terms is None or not isinstance(lanes.extent, int) or lanes.extent < LANES:
         return None
-    for x, w in (fold.terms, fold.terms[::-1]):
+    for x, w in (terms, terms[::-1]):
         if isinstance(x, Load) and isinstance(w, Load) and _are_loads(x, w, lanes):
-            return _window(s, fold, x, w)
+            found = _window(s, fold, x, w)
+            small = found is None or x.dtype is t.float32 or _fits(found)
+            return found if small else None
     return None
+
+
+def _fits(found: Window) -> bool:
+    """Whether kernel/windows_u8.h has room for the taps of bytes, and for what they read."""
+    taps, places = 1, 1
+    for one in found.slides:
+        n = one.tap.extent if one.tap is not None else 1
+        if not (isinstance(n, int) and isinstance(one.apart, int) and isinstance(one.by, int)):
+            return False
+        if one.apart < 1 or one.by < 1:
+            return False
+        taps, places = taps * n, places * ((n - 1) * one.apart + one.by)
+    return taps <= TAPS and places <= COPIED
 
 
 def is_packed(found: Window) -> bool:
@@ -80,16 +99,21 @@ def is_packed(found: Window) -> bool:
 
 def _are_loads(x: Load, w: Load, lanes: Axis) -> bool:
     """Whether x may be the window's, w the weights."""
-    if x.dtype is not t.float32 or w.dtype is not t.float32 or w.mode != "proven":
+    if (x.dtype, w.dtype) not in KINDS or w.mode != "proven":
         return False
-    if x.mode != "proven" and not (x.mode == "guard" and _is_nothing(x.default)):
+    if x.mode != "proven" and not (x.mode == "guard" and _is_border(x.default)):
         return False
     address = flat(x)
     return address is not None and coefficient(address, lanes) == 1 and lanes in free_axes(w)[id(w)]
 
 
-def _is_nothing(default: Expr | None) -> bool:
-    return isinstance(default, Const) and default.value == 0 and copysign(1, default.value) > 0
+KINDS = ((t.float32, t.float32), (t.uint8, t.int8))  # of X and W
+
+
+def _is_border(default: Expr | None) -> bool:
+    if not isinstance(default, Const) or default.dtype is not t.float32:
+        return isinstance(default, Const)
+    return default.value == 0 and copysign(1, default.value) > 0
 
 
 def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:

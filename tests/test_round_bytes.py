@@ -1,0 +1,63 @@
+"""Requantising sixteen floats at once: every float gives the byte that the definition gives."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from nets import Net, check_engines
+
+from sardonyx import build
+from sardonyx.kernel.prelude import prelude
+
+PROBE = """
+#define PUBLIC __attribute__((visibility("default")))
+PUBLIC void rounded(uint8_t *to, float *x, int64_t count, float zero) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) {
+    sx_round_u8(to + i, x + i, zero);
+    sx_near_u8(x + i, zero);
+  }
+}
+"""
+
+
+def values() -> np.ndarray:
+    """Floats around every place where a byte changes, where int16 and int32 end, and no numbers."""
+    halves = np.arange(-600, 600, dtype=np.float32) / 2
+    ends = np.float32([2.0**n for n in range(7, 128)])
+    near = np.concatenate([halves, ends, -ends, np.float32([0, 1e-45])])
+    around = [np.nextafter(near, np.float32(x)) for x in (np.inf, -np.inf)]
+    odd = np.float32([np.nan, -np.nan, np.inf, -np.inf, -0.0])
+    found = np.concatenate([near, *around, odd])
+    return np.resize(found, -(-len(found) // 16) * 16)
+
+
+def test_every_kind_of_float_gives_its_byte() -> None:
+    probe = build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+    for zero in (0, 1, 3, 127, 128, 254, 255):
+        x = values()
+        with np.errstate(invalid="ignore"):
+            expected = np.nan_to_num(np.rint(x) + np.float32(zero), nan=0.0).clip(0, 255)
+        found, floats = np.zeros(len(x), np.uint8), x.copy()
+        pointers = (ctypes.c_void_p(a.ctypes.data) for a in (found, floats))
+        probe.rounded(*pointers, ctypes.c_int64(len(x)), ctypes.c_float(zero))
+        np.testing.assert_array_equal(found, expected)
+        assert floats.tobytes() == expected.astype(np.float32).tobytes()  # no -0 either
+
+
+def test_sums_that_leave_bytes_are_saturated_in_all_engines() -> None:
+    made, rng = Net(), np.random.default_rng(11)
+    one = np.float32(1)
+    for scale, zero in ((0.003, 0), (0.3, 128), (1e9, 7), (3e38, 255)):
+        x = made.feed(f"x{zero}", rng.integers(0, 256, (2, 32, 5, 9)).astype(np.uint8))
+        w = rng.integers(-64, 65, (48, 32, 1, 1)).astype(np.int8)
+        y = np.float32(1 / scale) if scale < 3e38 else np.float32(1e-38)
+        parts = (x, one, np.uint8(zero), w, one, np.int8(0), y, np.uint8(zero))
+        conv = made.op("QLinearConv", *parts)
+        other = made.feed(f"y{zero}", rng.integers(0, 256, (2, 48, 5, 9)).astype(np.uint8))
+        a = made.op("DequantizeLinear", conv, np.float32(0.1), np.uint8(zero))
+        b = made.op("DequantizeLinear", other, np.float32(0.07), np.uint8(9))
+        total = made.op("Add", a, b)
+        made.give(conv, made.op("QuantizeLinear", total, np.float32(0.11), np.uint8(4)))
+    check_engines(made)

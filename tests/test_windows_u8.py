@@ -1,0 +1,130 @@
+"""Depthwise convolutions of bytes: every size, border and weight gives the machine's bytes, and no
+copy with borders is a launch of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from targets import SANITIZED, Target, compiled, differences, lacking, results, unable, write
+from test_targets import TARGETS as EVERY
+from test_windows import CASES as OF_FLOATS
+
+from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.types import Array
+
+# channels, height, width, kernel, strides, dilations, pads
+CASES = (
+    *(case for case in OF_FLOATS if case[3] != (7, 7)),
+    (16, 5, 131, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (32, 40, 29, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    (24, 30, 33, (3, 3), (3, 3), (1, 2), (1, 2, 0, 4)),
+    (16, 40, 40, (3, 3), (2, 1), (9, 11), (9, 11, 9, 11)),
+    (16, 30, 31, (5, 6), (1, 1), (1, 1), (2, 3, 2, 2)),
+)
+
+
+def weights(i: int, c: int, kernel: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Anything; the largest; three taps that sum to 128 in each channel, and to 129 in one."""
+    shape = (c, 1, *kernel)
+    if i % 4 == 0:
+        return rng.integers(-64, 65, shape).astype(np.int8)
+    if i % 4 == 1:
+        return np.full(shape, 64 if i % 8 == 1 else -64, np.int8)
+    w = np.where(rng.random(shape) < 0.4, 42, rng.integers(-40, 43, shape))
+    w.reshape(c, -1)[:, -2:] = 43
+    if i % 4 == 3:
+        w.reshape(c, -1)[c // 2] = -43
+    return w.astype(np.int8)
+
+
+def net(cases: tuple[int, ...] = tuple(range(len(CASES)))) -> Net:
+    """Depthwise convolutions between others, with zero points that are 0 and that are not."""
+    made, rng = Net(), np.random.default_rng(7)
+    one = np.float32(1)
+    for i in cases:
+        c, h, w, kernel, strides, dilations, pads = CASES[i]
+        zero, small = np.uint8((i % 3) * 100), np.int8(0)
+        x = made.feed(f"x{i}", rng.integers(0, 256, (1 + i % 2, c, h, w)).astype(np.uint8))
+        if i % 3:
+            point = rng.integers(-64, 65, (c, c, 1, 1)).astype(np.int8)
+            y = np.float32(60 * c)
+            x = made.op("QLinearConv", x, one, zero, point, one, small, y, zero)
+        about = {"strides": strides, "dilations": dilations, "pads": pads, "group": c}
+        scales = (one, small, np.float32(40), np.uint8(90))
+        parts = (x, one, zero, weights(i, c, kernel, rng), *scales)
+        biased = (*parts, rng.integers(-999, 999, c).astype(np.int32))
+        y = made.op("QLinearConv", *(biased if i % 2 else parts), **about)
+        made.give(y)
+    return made
+
+
+def test_depthwise_convolutions_of_bytes_give_the_machines_bytes() -> None:
+    check_engines(net())
+
+
+def test_threads_give_the_machines_bytes() -> None:
+    made = Net()
+    rng = np.random.default_rng(3)
+    x = made.feed("x", rng.integers(0, 256, (1, 96, 60, 61)).astype(np.uint8))
+    scale, zero = np.float32(0.1), np.uint8(3)
+    parts = (x, scale, zero, weights(0, 96, (3, 3), rng), scale, np.int8(0), np.float32(2), zero)
+    made.give(made.op("QLinearConv", *parts, group=96, pads=[1, 1, 1, 1]))
+    graph = made.graph()
+    expected = Machine(graph).run(made.feeds)
+    for threads in (1, 2, 3):
+        found = NativeEngine(graph, threads=threads).run(made.feeds)
+        assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs), threads
+
+
+def test_they_are_windows_and_need_no_borders() -> None:
+    program = optimise(lower(net().graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("sx_window_u8(" in text for text in texts) == len(CASES)
+    assert not any(launch.kernel.name == "pad" for launch in program.launches)
+
+
+def test_windows_without_room_for_their_taps_are_taken_otherwise() -> None:
+    made, rng = Net(), np.random.default_rng(5)
+    one = np.float32(1)
+    for i, kernel in enumerate(((6, 6), (2, 2))):
+        x = made.feed(f"x{i}", rng.integers(0, 256, (1, 16, 50, 50)).astype(np.uint8))
+        w = rng.integers(-64, 65, (16, 1, *kernel)).astype(np.int8)
+        about = {"group": 16, "dilations": [1 if i == 0 else 40] * 2}
+        zero, y = np.uint8(7), np.float32(99)
+        made.give(made.op("QLinearConv", x, one, zero, w, one, np.int8(0), y, zero, **about))
+    program = optimise(lower(made.graph(), overridable=False))
+    assert not any("sx_window_u8(" in print_scheduled(x.kernel).text for x in program.launches)
+    check_engines(made)
+
+
+def test_the_header_of_bytes_needs_no_windows_of_floats() -> None:
+    text = prelude("sx_window_u8(&windows);")
+    assert "sx_windows_u8;" in text
+    assert "sx_windows;" not in text
+    assert "sx_contract," not in text
+
+
+TARGETS = (
+    Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
+    Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
+    *(x for x in EVERY if x.name in ("tiles-of-x86-64-v4", "aarch64", "portable")),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
+    if lacking(target) or unable(target):
+        pytest.skip(f"{target}: {lacking(target) or unable(target)}")
+    made = net((0, 1, 2, 7, 9, 14, 15, 16, 17))
+    graph = made.graph()
+    written = write(graph, tmp_path / "source")
+    found = results(written, target, compiled(written, target), made.feeds)
+    assert not differences(found, Machine(graph).run(made.feeds))
