@@ -69,7 +69,7 @@ SX_TILE void sx_i_tile(const int n, SX_PARAMETERS(int16_t, int16_t, int32_t)) {
   const int16_t *const x##t = x + at[n > t ? t : 0];                 \
   if (n > t && !fresh) s##t = sx_i_load16(acc + 16 * t);
   SX_I_OVER(SX_I_BEGIN)
-  (void)wb, (void)soon;
+  (void)wb, (void)soon, (void)times;
   for (j = 0; j < runs; j++, w += 16 * part->rows) {
     int64_t k = part->at[j];
     const int64_t end = k + whole;
@@ -111,5 +111,5 @@ SX_TILE void sx_i_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   (void)nb;
   switch (n) { SX_I_TILES(SX_I_CASE) }
 }
-static const sx_target sx_i_target = {2, 2, 6, 512, 0 SX_I_TILES(SX_BIT), 0};
+static const sx_target sx_i_target = {2, 2, 6, 512, 0 SX_I_TILES(SX_BIT), 0, 0};
 SX_KIND(sx_contract_i16, sx_i_target, sx_i_any_tile)

@@ -162,8 +162,8 @@ SX_TILE int sx_b_look(const void *weights, const sx_part *part, char *plan) {
 #endif
 
 #define SX_B_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
-/* One tile: n rows of one block, each sum a variable with a name. Weights stay in registers. */
-SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
+/* Tiles: n rows of one block each, each sum a variable with a name. Weights stay in registers. */
+SX_TILE void sx_b_one(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
   const int64_t rest = part->n & 3, whole = part->n - rest, runs = part->count;
   const char *plan = part->plan;
   int64_t j;
@@ -172,7 +172,7 @@ SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
   const uint8_t *const x##t = x + at[n > t ? t : 0];                 \
   if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
   SX_B_OVER(SX_B_BEGIN)
-  (void)wb, (void)soon, (void)plan;
+  (void)wb, (void)soon, (void)plan, (void)times;
   for (j = 0; j < runs; j++, w += 16 * part->rows) {
     int64_t k = part->at[j];
     const int64_t end = k + whole;
@@ -225,6 +225,9 @@ SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
 #define SX_B_END(t) if (n > t) sx_b_store16(acc + 16 * t, s##t);
   SX_B_OVER(SX_B_END)
 }
+SX_TILE void sx_b_tile(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
+  for (; times > 0; times--, at += n, acc += 16 * n) sx_b_one(n, SX_ARGUMENTS);
+}
 #define SX_B_TILES(M) M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1)
 #define SX_B_INSTANCE(n, nb) \
   SX_OWN void sx_b_tile_##n(SX_PARAMETERS(uint8_t, int8_t, int32_t)) { sx_b_tile(n, SX_ARGUMENTS); }
@@ -234,5 +237,5 @@ SX_TILE void sx_b_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   (void)nb;
   switch (n) { SX_B_TILES(SX_B_CASE) }
 }
-static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), SX_B_LOOK};
+static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), SX_B_LOOK, 1};
 SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)

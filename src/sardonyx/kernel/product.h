@@ -35,10 +35,11 @@ typedef struct sx_part {
   const char *plan;
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
-   pass reads; fresh: sums start at 0, else at acc[nb][n][16]. */
-#define SX_PARAMETERS(X, W, ACC) \
-  const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc
-#define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc
+   pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times: tiles of one block one after the other. */
+#define SX_PARAMETERS(X, W, ACC)                                                                               \
+  const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc, \
+      int64_t times
+#define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc, times
 typedef void sx_any(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void));
 typedef struct {
   const sx_product *g;
@@ -57,12 +58,14 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
   uintptr_t soon = (uintptr_t)(w + 16 * terms * k->size);
   int64_t t, q, i, done = 0;
   for (t = 0, q = 0; t < c->count; q++) {
-    const int64_t n = sx_even(k, c->choice.tile, c->count - t, nb);
+    const int64_t left = c->count - t, full = c->choice.tile, n = sx_even(k, full, left, nb);
+    const int64_t alike = k->many && left >= full * full ? (left - full * full) / full + 1 : 1;
+    const int64_t times = alike < SX_BATCH / full ? alike : SX_BATCH / full;
     char *const acc = c->acc + 64 * nb * t;
-    tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc);
+    tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     if (q < 3) soon += (uintptr_t)quarter;
     for (i = 0; last && nb > 1 && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
-    t += n;
+    t += n * times;
     if (last && nb == 1 && (t - done >= SX_BATCH || t == c->count)) {
       g->finish(g->self, c->acc + 64 * done, c->first + done, t - done, b);
       done = t;

@@ -24,6 +24,7 @@ from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
 from sardonyx.passes.program import Launch, Program, verify
+from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
 
@@ -40,6 +41,7 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         part_results,
         narrow,
         fuse,
+        without_quotients,
         partial(compute_known, fused=fused),
         block_channels,
         split_maxima,
