@@ -106,7 +106,7 @@ def _strips(
     i = names.given[axis] = names.fresh("i")
     start, n = names.span(axis)
     element = expression.declare(block)
-    value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
+    value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
     element.append(f"{target} = {bare(value)};")
     if width == VECTOR:

@@ -207,7 +207,7 @@ def compute(s: Compute, names: Writer) -> list[str]:
     for axis, inner in zip(s.axes, blocks, strict=True):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
-    value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
+    value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
     return [*before, *nest(heads, bodies, [store])]
 
@@ -220,7 +220,7 @@ def store(s: Store, names: Writer) -> list[str]:
     lines, texts = evaluate(names, [*s.index, s.expr, *twice])
     index, value = texts[: len(s.index)], texts[len(s.index)]
     if not s.raw:
-        value = stored(value, s.expr, s.buffer.dtype)
+        value = stored(names, value, s.expr, s.buffer)
     target = names.assign(s.buffer, index, value)
     if not any(check):
         return [*lines, target]

@@ -77,7 +77,7 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     if has_bytes(s, c.lanes):
         return print_strip(s, c.lanes, names, "l", lane, width)
     element, (value,) = evaluate(names, [s.expr])
-    value = stored(value, s.expr, s.buffer.dtype)
+    value = stored(names, value, s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
     apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
     vector = width.isdigit() and LANES > int(width) >= SHORTEST

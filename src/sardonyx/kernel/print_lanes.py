@@ -80,7 +80,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     alone = hoisted(s.expr, names)
     given = dict(names.given)
     element, (value,) = evaluate(names, [s.expr])
-    value = stored(value, s.expr, s.buffer.dtype)
+    value = stored(names, value, s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
 
     def over(width: str) -> list[str]:

@@ -80,7 +80,7 @@ def print_strips(s: Compute, names: Writer) -> list[str]:
     names.given[axis] = names.fresh("i")
     lines, (value,) = evaluate(names, [s.expr])
     store, after = _result(
-        s, names, first, bare(stored(value, s.expr, s.buffer.dtype)), lane, count
+        s, names, first, bare(stored(names, value, s.expr, s.buffer)), lane, count
     )
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
     used = any(names.given[axis] in line for line in (*lines, store))

@@ -69,7 +69,7 @@ def print_strip(
             call = f"sx_round_u8(&{target}, {floats}, {zero});"
             return [*lines, *made, *first, call, "}"]
     element, (value,) = evaluate(names, [s.expr])
-    value = bare(stored(value, s.expr, s.buffer.dtype))
+    value = bare(stored(names, value, s.expr, s.buffer))
     if not _is_small(s.buffer.dtype):
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
     r, dtype = names.fresh("r"), s.buffer.dtype

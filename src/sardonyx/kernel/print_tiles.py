@@ -60,7 +60,7 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
     heads += [head for head, _, _ in tiles] + [element for _, _, element in tiles]
     bodies += [[end] for _, end, _ in tiles]
     bodies += [expression.declare(inner) for inner in blocks[-2:]]
-    value = stored(expression.text(s.expr, block), s.expr, s.buffer.dtype)
+    value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
     return [*before, *nest(heads, bodies, [store])]
 

@@ -95,6 +95,6 @@ def _element(
     lines, (value,) = _given(names, [s.expr], place, known)
     for e in known:
         names.given.pop(e, None)
-    value = stored(value, s.expr, s.buffer.dtype)
+    value = stored(names, value, s.expr, s.buffer)
     index = [names.given[a] for a in s.axes]
     return [*lines, names.assign(s.buffer, index, value, ascending=True)]

@@ -73,6 +73,7 @@ def _templates(dtype: DType) -> tuple[tuple[str, Expr, tuple[Local, ...]], ...]:
     for name in elementary.__all__:
         leaves = _X[dtype][: 2 if name == "pow" else 1]
         made.append((name, getattr(elementary, name)(*leaves), leaves))
+    made += [(name, part(_X[dtype][0]), _X[dtype][:1]) for name, part in elementary.PARTS.items()]
     return tuple(sorted(made, key=lambda row: -len(list(walk(row[1])))))
 
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from sardonyx.kernel.expr import Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.payloads import unseen
 from sardonyx.kernel.print_abreast import abreast_of, print_abreast, together
 from sardonyx.kernel.print_c import (
     TABLE,
@@ -56,6 +57,7 @@ def print_scheduled(
     """The kernel as one C99 function and its helpers; `same` as in print_c. threads: what is worth
     it is shared out among threads (kernel/share.py). choices: how sums of products are taken."""
     names, helpers = Writer(wide=True, threads=threads, choices=choices), list[list[str]]()
+    names.unseen = unseen(kernel)
     touched = buffers(kernel)
     tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})

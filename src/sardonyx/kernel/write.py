@@ -10,6 +10,7 @@ from sardonyx import types as t
 from sardonyx.errors import InternalError
 from sardonyx.kernel.expr import (
     Alu,
+    Buffer,
     Cast,
     Const,
     Expr,
@@ -31,7 +32,6 @@ from sardonyx.kernel.write_folds import extremes, sums, under
 from sardonyx.kernel.write_folds import nest as nest
 from sardonyx.kernel.writer import Writer as Writer
 from sardonyx.kernel.writer import inside_text as inside_text
-from sardonyx.types import DType
 
 LINE = 90  # a longer text gets a name
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "tdiv": "/", "imod": "%", "fmod": "%"}
@@ -289,10 +289,11 @@ def evaluate(
     return lines, [expression.text(v, root) for v in values]
 
 
-def stored(text: str, e: Expr, dtype: DType) -> str:
-    """The text of e as it is written to memory: NaN canonical unless bits only move."""
-    quiet = is_move(e) or (isinstance(e, Cast) and _never_nan(e))
-    return text if quiet or not dtype.is_float else canonical(text, dtype)
+def stored(names: Writer, text: str, e: Expr, b: Buffer) -> str:
+    """The text of e as it is written to an element of b: NaN canonical, unless bits only move or
+    nobody sees them."""
+    quiet = is_move(e) or (isinstance(e, Cast) and _never_nan(e)) or b.root in names.unseen
+    return text if quiet or not b.dtype.is_float else canonical(text, b.dtype)
 
 
 def _never_nan(e: Cast) -> bool:

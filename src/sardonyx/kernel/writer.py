@@ -30,6 +30,7 @@ class Writer:
     spans: axis -> from where to where its loop goes, if not over all of it. fixed: the axes whose
     index is known where their loops would be. threads: whether work is shared out among threads;
     shares: whether it was. choices: of schedules, where they are not the model's (choice.h).
+    unseen: what is written with any payload of a NaN (kernel/payloads.py).
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -47,6 +48,7 @@ class Writer:
     threads: bool = False
     shares: bool = False
     choices: Choices | None = None
+    unseen: frozenset[Buffer] = frozenset()
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""

@@ -326,7 +326,7 @@ def _weights(k: Builder, scores: Tensor, bias: Bias | None, soft: DType, dtype: 
         return cast(scores[i], soft)
 
     top = k.compute(rows, lambda *i: k.fold("max", (total,), lambda j: at(*i, j)), soft)
-    e = k.compute(scores.shape, lambda *i: fn.exp(at(*i) - top[i[:-1]]), soft)
+    e = k.compute(scores.shape, lambda *i: fn.exp_nonpositive(at(*i) - top[i[:-1]]), soft)
     sums = k.compute(rows, lambda *i: k.sum((total,), lambda j: e[(*i, j)]), soft)
     if bias is None:
         return k.compute(scores.shape, lambda *i: e[i] / sums[i[:-1]], dtype)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, Operand
 from sardonyx.ops.common import (
     compute_type,
     fold_along,
@@ -27,7 +28,11 @@ def softmax(k: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
     """exp(x - max) / sum(exp(x - max))."""
     rows, wide = reduced_shape(x, axes), compute_type(x.dtype)
     top = k.compute(rows, lambda *i: fold_along(k, "max", x, axes, i), x.dtype)
-    e = k.compute(x.shape, lambda *i: fn.exp(x[i] - top[kept_index(i, axes, x.rank)]), wide)
+
+    def exponential(*i: Axis) -> Expr:
+        return fn.exp_nonpositive(x[i] - top[kept_index(i, axes, x.rank)])
+
+    e = k.compute(x.shape, exponential, wide)
     total = k.compute(rows, lambda *i: fold_along(k, "sum", e, axes, i), wide)
     return k.compute(x.shape, lambda *i: e[i] / total[kept_index(i, axes, x.rank)], x.dtype)
 
@@ -37,7 +42,11 @@ def log_softmax(k: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
     rows, wide = reduced_shape(x, axes), compute_type(x.dtype)
     top = k.compute(rows, lambda *i: fold_along(k, "max", x, axes, i), x.dtype)
     shifted = k.compute(x.shape, lambda *i: x[i] - top[kept_index(i, axes, x.rank)], wide)
-    total = k.compute(rows, lambda *i: fn.log(fold_along(k, "sum", shifted, axes, i, fn.exp)), wide)
+
+    def total_of(*i: Operand) -> Expr:
+        return fn.log(fold_along(k, "sum", shifted, axes, i, fn.exp_nonpositive))
+
+    total = k.compute(rows, total_of, wide)
     return k.compute(x.shape, lambda *i: shifted[i] - total[kept_index(i, axes, x.rank)], x.dtype)
 
 

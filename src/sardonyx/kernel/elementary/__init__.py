@@ -16,6 +16,7 @@ from __future__ import annotations
 from sardonyx.kernel.elementary.arc import acos, acosh, asin, asinh, atan, atanh
 from sardonyx.kernel.elementary.erf import erf
 from sardonyx.kernel.elementary.exp import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
+from sardonyx.kernel.elementary.exp import exp_nonpositive as exp_nonpositive
 from sardonyx.kernel.elementary.log import log, log1p, log2, softplus
 from sardonyx.kernel.elementary.power import pow
 from sardonyx.kernel.elementary.trig import cos, sin, tan
@@ -24,3 +25,5 @@ __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2",
     "expm1", "log", "log1p", "log2", "pow", "sigmoid", "sin", "sinh", "softplus", "tan", "tanh",
 ]  # fmt: skip
+# What gives the bits of a function on a part of its domain, and is told as that function.
+PARTS = {"exp": exp_nonpositive}

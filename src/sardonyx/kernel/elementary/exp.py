@@ -108,6 +108,15 @@ def exp(x: Expr) -> Expr:
     return _power(index, f).times(y + 1.0)
 
 
+def exp_nonpositive(x: Expr) -> Expr:
+    """e**x for x <= 0 or NaN, the bits of exp with fewer operations: 2**n is one factor, scaled so
+    that it is normal. (1 + y) * 2**(n + scale) is exact, so the second product rounds as exp's."""
+    x, f = argument(x)
+    scale = f.bias // 2 + 2  # even with the bias added: ties of n go as they do in exp
+    y, index = simple(at_least(x, limits(f)[0]), f.bias + scale)
+    return ((y + 1.0) * bits(index << f.digits)) * number(2.0**-scale, f)
+
+
 def exp2(x: Expr) -> Expr:
     """2**x."""
     x, f = argument(x)
