@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx.backend import prepare
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor, operand
-from sardonyx.kernel.expr import Expr
+from sardonyx.kernel.expr import Expr, cast
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.print_abreast import abreast_of
 from sardonyx.kernel.print_c import print_c
@@ -22,7 +22,7 @@ from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.resolve import resolve
-from sardonyx.types import float32
+from sardonyx.types import float32, float64
 
 Element = Callable[[Tensor, Any], Expr]
 
@@ -53,6 +53,17 @@ def test_gcc_is_told_to_interleave_what_has_strips() -> None:
     large = kernel((256, 256), lambda x, i: fn.exp(x[i]))
     assert "SX_TOGETHER static SX_APART void @_range" in print_scheduled(large, threads=True).text
     assert "sx_abreast" not in print_c(kernel((4, 64), lambda x, i: fn.exp(x[i]))).text
+
+
+def test_bounds_are_limits_that_a_function_declares_first() -> None:
+    """gcc makes one instruction of each, and nine of the bounds of exp where they are constants."""
+    text = print_scheduled(kernel((4, 64), lambda x, i: fn.exp(x[i]))).text
+    assert "const float limit0 = sx_limit_f32(89.0f);" in text
+    assert "const float limit1 = sx_limit_f32(-104.0f);" in text
+    assert text.count("sx_lowered_f32(") == text.count("sx_raised_f32(") == 1
+    double = print_scheduled(kernel((4, 64), lambda x, i: fn.exp(cast(x[i], float64)))).text
+    assert "const double limit0 = sx_limit_f64(710.0);" in double
+    assert "sx_limit" not in print_c(kernel((4, 64), lambda x, i: fn.exp(x[i]))).text
 
 
 @pytest.mark.parametrize("op", ["Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "Softmax", "Gelu"])

@@ -513,6 +513,28 @@ SX_FN uint64_t sx_u64_of_f64(double x) {
   return !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
 }
 
+/* The greater and the lesser of x and a limit; a NaN stays. Of these gcc makes one instruction where it
+   takes the limit for a variable, and four of a constant. */
+SX_OP float sx_raised_f32(float x, float limit) { return x < limit ? limit : x; }
+SX_OP float sx_lowered_f32(float x, float limit) { return limit < x ? limit : x; }
+
+SX_OP double sx_raised_f64(double x, double limit) { return x < limit ? limit : x; }
+SX_OP double sx_lowered_f64(double x, double limit) { return limit < x ? limit : x; }
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__SSE2__)
+SX_OP float sx_limit_f32(float limit) {
+  __asm__("" : "+x"(limit));
+  return limit;
+}
+SX_OP double sx_limit_f64(double limit) {
+  __asm__("" : "+x"(limit));
+  return limit;
+}
+#else
+#define sx_limit_f32(limit) (limit)
+#define sx_limit_f64(limit) (limit)
+#endif
+
 /* Straight code of several vectors: sx_abreast(n) stands before its loop, SX_TOGETHER before the function.
    gcc for x86 schedules before it assigns registers only if it is asked to; a function with options of
    its own takes in only what is marked always_inline. clang interleaves by itself, once told how much. */

@@ -39,9 +39,10 @@ ROWS, TOGETHER = 3, 420  # rows of 16 lanes, and operations of all: more spill
 # The functions that are inlined into what has SX_TOGETHER.
 INLINE = re.compile(
     r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|minrank|maxrank|minranked|maxranked|min16|max16|sum16)_f32"
-    r"|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract"
+    r"|sx_(?:raised|lowered|limit)_f32|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract"
 )
 ANY = re.compile(r"\bsx_(?!status|abreast|apart|trap)\w+\(")
+LIMIT = re.compile(r"\bsx_limit_f(?:32|64)\([^()]*\)")
 FUNCTION = re.compile(r"^(?:static(?: SX_APART)?|SX_FN) void @\w*\(.*?^}$", re.M | re.S)
 
 
@@ -126,8 +127,19 @@ def _strips(
 
 
 def together(text: str) -> str:
-    """The functions, those marked that have strips and only call what is inlined."""
-    return FUNCTION.sub(lambda found: _marked(found.group()), text)
+    """The functions, those marked that have strips and only call what is inlined; limits are
+    declared where a function begins."""
+    return FUNCTION.sub(lambda found: _marked(_with_limits(found.group())), text)
+
+
+def _with_limits(function: str) -> str:
+    limits = {limit: f"limit{n}" for n, limit in enumerate(dict.fromkeys(LIMIT.findall(function)))}
+    if not limits:
+        return function
+    head, body = LIMIT.sub(lambda found: limits[found.group()], function).split("{\n", 1)
+    kinds = {"32": "float", "64": "double"}
+    lines = [f"  const {kinds[x[10:12]]} {name} = {x};\n" for x, name in limits.items()]
+    return "".join([head, "{\n", *lines, body])
 
 
 def _marked(function: str) -> str:

@@ -74,6 +74,9 @@ class Expression:
             return self._fold(e, block)
         if isinstance(e, Iterate):
             return self._iterate(e, block)
+        limited = _limited(e) if self.names.wide else None
+        if limited is not None:
+            return self._name(e, block, self._limit(*limited, block))
         branches = self._branches(e, block)
         if branches is None:
             return self._name(e, block, self._simple(e, block))
@@ -102,6 +105,12 @@ class Expression:
             f"{name} = {bare(y)};",
             "}",
         ]
+
+    def _limit(self, word: str, x: Expr, limit: Const, block: Block) -> str:
+        """x, raised or lowered to a limit, which is declared where the function begins."""
+        kind = suffix(x.dtype)
+        bound = f"sx_limit_{kind}({bare(literal(limit.value, limit.dtype))})"
+        return f"sx_{word}_{kind}({self.text(x, block)}, {bound})"
 
     def _branches(
         self, e: Expr, block: Block
@@ -218,6 +227,19 @@ class Expression:
             heads = [head.replace("; ", f"; {undecided} && ", 1) for head in heads]
         start = bare(literal(identity(e), e.dtype))
         return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
+
+
+def _limited(e: Expr) -> tuple[str, Expr, Const] | None:
+    """The function, x and the constant limit where e is `at_least` or `at_most` of
+    kernel/elementary/parts.py."""
+    if not isinstance(e, Where) or not isinstance(e.a, Const) or not e.dtype.is_float:
+        return None
+    if not isinstance(e.cond, Alu) or e.cond.op != "lt":
+        return None
+    first, second = e.cond.args
+    if first is e.b and second is e.a:
+        return "raised", e.b, e.a
+    return ("lowered", e.b, e.a) if first is e.a and second is e.b else None
 
 
 def _is_bound(e: Alu) -> bool:
