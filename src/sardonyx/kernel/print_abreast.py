@@ -10,6 +10,8 @@ the compiler interleaves where it is told to: gcc by SX_TOGETHER (prelude.h), cl
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from sardonyx import types as t
 from sardonyx.kernel.affine import coefficient
@@ -41,7 +43,7 @@ INLINE = re.compile(
     r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|minrank|maxrank|minranked|maxranked|min16|max16|sum16)_f32"
     r"|sx_(?:raised|lowered|limit)_f32|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract"
 )
-ANY = re.compile(r"\bsx_(?!status|abreast|apart|trap)\w+\(")
+ANY = re.compile(r"\bsx_(?!status|abreast|apart|rolled|trap)\w+\(")
 LIMIT = re.compile(r"\bsx_limit_f(?:32|64)\([^()]*\)")
 FUNCTION = re.compile(r"^(?:static(?: SX_APART)?|SX_FN) void @\w*\(.*?^}$", re.M | re.S)
 
@@ -83,8 +85,20 @@ def _is_along(e: Load, axis: Axis) -> bool:
     return coefficient(address, axis) in (0, 1)
 
 
-def print_abreast(s: Compute, width: int, names: Writer) -> list[str]:
-    """The loop nest of s in strips along its last axis."""
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is done before and after each strip, and before and after what is left: from where the
+    strip begins to statements."""
+
+    before: Callable[[str], list[str]]
+    after: Callable[[str], list[str]]
+    before_rest: Callable[[str], list[str]]
+    after_rest: Callable[[str], list[str]]
+
+
+def print_abreast(s: Compute, width: int, names: Writer, beside: Beside | None = None) -> list[str]:
+    """The loop nest of s in strips along its last axis, wider than a vector where there is
+    something beside."""
     root = block = Block()
     blocks = []
     for axis in s.axes:
@@ -96,11 +110,16 @@ def print_abreast(s: Compute, width: int, names: Writer) -> list[str]:
     for axis, inner in zip(s.axes[:-1], blocks, strict=False):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
-    return [*before, *nest(heads, bodies, _strips(s, width, names, expression, block))]
+    return [*before, *nest(heads, bodies, _strips(s, width, names, expression, block, beside))]
 
 
 def _strips(
-    s: Compute, width: int, names: Writer, expression: Expression, block: Block
+    s: Compute,
+    width: int,
+    names: Writer,
+    expression: Expression,
+    block: Block,
+    beside: Beside | None,
 ) -> list[str]:
     """The loop over the last axis: whole strips, then what is left."""
     axis, strip, lane = s.axes[-1], names.fresh("s"), names.fresh("l")
@@ -114,13 +133,17 @@ def _strips(
         return [f"sx_abreast(1) for (int64_t {i} = {start}; {i} < {n}; {i}++) {{", *element, "}"]
     whole = isinstance(axis.extent, int) and axis.extent % width == 0
     rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
+    if beside is not None:
+        rest = [*beside.before_rest(strip), *rest, *beside.after_rest(strip)]
     return [
         f"int64_t {strip} = {start};",
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
+        *(beside.before(strip) if beside is not None else []),
         f"sx_abreast({width // VECTOR}) for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{",
         f"const int64_t {i} = {strip} + {lane};",
         *element,
         "}",
+        *(beside.after(strip) if beside is not None else []),
         "}",
         *([] if whole else rest),
     ]

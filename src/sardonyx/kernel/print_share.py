@@ -58,8 +58,10 @@ def print_share(
     names.threads = True
     names.spans.clear()
     names.fixed.clear()
+    before, after = names.around
+    names.around = [], []
     if outer:
-        lines = [*outer, *lines, "}"]
+        lines = [*before, *outer, *lines, "}", *after]
     counts = [names.size(share.count), names.size(share.each), str(share.multiple)]
     return shared(s, lines, counts, names, scope, helpers, share.private)
 

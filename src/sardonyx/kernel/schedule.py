@@ -7,6 +7,7 @@
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
     long chain of arithmetic        several vectors at a time: print_abreast
+    rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
 
 No form changes the order of a fold, so each gives the bits of the plain loops.
@@ -18,7 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Buffer, Fold, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
 from sardonyx.kernel.payloads import unseen
 from sardonyx.kernel.print_abreast import abreast_of, print_abreast, together
@@ -35,6 +36,7 @@ from sardonyx.kernel.print_c import (
     table,
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
+from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
@@ -91,13 +93,41 @@ def _statement(
             share = share_of_loop(s, kernel) if names.threads and not scope.loops else None
 
             def loop() -> list[str]:
+                fixed = s.axis in names.fixed
+                turns = [a for a in names.fixed if isinstance(a, Axis)] if fixed else []
+                late = late_of(s, turns)
                 head = names.loop(s.axis)
                 inner = replace(scope, loops=(*scope.loops, s.axis))
+                if late is not None:
+                    return _late(late, head, fixed, names, helpers, inner, kernel)
                 below = (_statement(x, names, helpers, inner, kernel) for x in s.body)
                 return [head, *(x for lines in below for x in lines), "}"]
 
             return loop() if share is None else print_share(s, share, loop, names, scope, helpers)
     return statement(s, names)
+
+
+def _late(
+    late: Late,
+    head: str,
+    fixed: bool,
+    names: Writer,
+    helpers: list[list[str]],
+    scope: Scope,
+    kernel: Kernel,
+) -> list[str]:
+    """A loop over rows whose last step waits for the next row; fixed: the loop is print_share's."""
+    waiting = Waiting(late, names, names.fresh("was"))
+
+    def steps(body: tuple[Stmt, ...]) -> list[str]:
+        return [line for s in body for line in _statement(s, names, helpers, scope, kernel)]
+
+    lines = [*steps(late.before), *print_chain(waiting), *steps(late.after), *waiting.row()]
+    start, end = waiting.start(), waiting.elements("0", "", names.size(late.chain.axes[0].extent))
+    if fixed:
+        names.around = start, end
+        return [head, *lines, "}"]
+    return [*start, head, *lines, "}", *end]
 
 
 def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:

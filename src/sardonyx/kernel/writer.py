@@ -30,7 +30,8 @@ class Writer:
     spans: axis -> from where to where its loop goes, if not over all of it. fixed: the axes whose
     index is known where their loops would be. threads: whether work is shared out among threads;
     shares: whether it was. choices: of schedules, where they are not the model's (choice.h).
-    unseen: what is written with any payload of a NaN (kernel/payloads.py).
+    unseen: what is written with any payload of a NaN (kernel/payloads.py). around: what stands
+    before and after the loop that fixed axes are in.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Writer:
     shares: bool = False
     choices: Choices | None = None
     unseen: frozenset[Buffer] = frozenset()
+    around: tuple[list[str], list[str]] = ([], [])
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""
