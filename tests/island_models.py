@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import NodeProto, helper
 
 from sardonyx.engines import make_engine
@@ -16,6 +17,12 @@ from sardonyx.types import Array, TensorType, by_numpy
 
 RANDOM = np.random.default_rng(11)
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
+
+
+@pytest.fixture(autouse=True)
+def again() -> None:
+    """Each test draws the same numbers, whatever others drew before."""
+    RANDOM.bit_generator.state = np.random.default_rng(11).bit_generator.state
 
 
 def byte(dtype: Any, *shape: int) -> Array:

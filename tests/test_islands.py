@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from island_models import RANDOM, Model, byte, check, matmul, operators, rescaled
+from island_models import RANDOM, Model, again, byte, check, matmul, operators, rescaled
 from onnx import helper
 
 from sardonyx.types import Array
 
+__all__ = ["again"]
 KINDS = [(np.uint8, np.int8, np.uint8), (np.int8, np.int8, np.int8), (np.uint8, np.uint8, np.int8)]
 
 

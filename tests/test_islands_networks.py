@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from island_models import DIGITS, byte, matmul, operators
+from island_models import DIGITS, again, byte, matmul, operators
 from onnx import helper
 
 import sardonyx as sx
 from sardonyx.engines import make_engine
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, TensorType, by_numpy
+
+__all__ = ["again"]
 
 
 def quantised_example(name: str, folder: Path, images: Array, **options: Any) -> Path:
