@@ -76,14 +76,7 @@ def simple(x: Expr, offset: int) -> tuple[Expr, Expr]:
 def long(x: Expr, below: Expr | None = None, less: int = 0) -> tuple[Pair, Power]:
     """y as a pair, to about 2^-28 (2^-58) absolutely, and 2**(n - less); x + below is reduced."""
     f = format_of(x)
-    y, index = _pair(x, 2 * f.bias - less, below)
-    return y, _power(index, f)
-
-
-def _pair(x: Expr, offset: int, below: Expr | None = None) -> tuple[Pair, Expr]:
-    """y as a pair, and an integer whose low bits are n + offset; x + below is reduced."""
-    f = format_of(x)
-    n, index = _multiple(x, f.log2e, offset)
+    n, index = _multiple(x, f.log2e, 2 * f.bias - less)
     high, low = _reduced(x, n, f)
     if below is not None:
         low = low + below
@@ -91,7 +84,7 @@ def _pair(x: Expr, offset: int, below: Expr | None = None) -> tuple[Pair, Expr]:
     rest = (high - r) + low
     square = r * r
     third = mad(square * r, tail("exp_third", r), mad(rest, r, rest))
-    return fast_sum(r, 0.5 * square + third), index
+    return fast_sum(r, 0.5 * square + third), _power(index, f)
 
 
 def one_more(y: Pair) -> Pair:
