@@ -82,11 +82,13 @@ TARGETS = (
     Target("unfused", (*GCC, "-O2"), fused=False),
     Target("unfused-native", (*CLANG, "-O3", "-march=native"), fused=False),
 )
-# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native).
+# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native, clang-O2
+# has no more than x86-64 either).
 LATER = (
     "gcc-O2",
     "gcc-O3-native",
     "clang-O3-native",
+    "x86-64",
     "x86-64-v2",
     "x86-64-v4-clang",
     "aarch64-O3",
