@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from targets import SANITIZED, Target, compiled, differences, lacking, results, unable, write
-from test_targets import TARGETS as EVERY
+from targets import Target
+from test_targets import OF_BYTES, check_net
 
 from sardonyx import build
 from sardonyx.kernel.prelude import prelude
-from sardonyx.machine import Machine
 
 PROBE = """
 #define PUBLIC __attribute__((visibility("default")))
@@ -104,19 +103,6 @@ def test_weights_at_all_edges_give_the_machines_bytes() -> None:
     check_engines(made)
 
 
-TARGETS = (
-    Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
-    Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
-    *(x for x in EVERY if x.name in ("tiles-of-x86-64-v4", "aarch64", "portable")),
-)
-
-
-@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("target", OF_BYTES, ids=str)
 def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
-    if lacking(target) or unable(target):
-        pytest.skip(f"{target}: {lacking(target) or unable(target)}")
-    made = net((64, 67))
-    graph = made.graph()
-    written = write(graph, tmp_path / "source")
-    found = results(written, target, compiled(written, target), made.feeds)
-    assert not differences(found, Machine(graph).run(made.feeds))
+    check_net(net((64, 67)), target, tmp_path / "source")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from sardonyx.cli import main
 from sardonyx.loading import load
 from sardonyx.measure.events import events
 from sardonyx.measure.launches import timings
-from sardonyx.measure.peers import close, difference
+from sardonyx.measure.peers import Run, close, difference
 from sardonyx.measure.rounds import SHORT, interleaved
+from sardonyx.types import Value
 
 F = TensorProto.FLOAT
 FIELDS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
@@ -99,28 +101,27 @@ def test_what_data_decides_is_timed_in_stages(tmp_path: Path) -> None:
     assert [op.op_type for t in run for op in t.work.operations][-1] == "Transpose"
 
 
-def test_runs_are_taken_in_turn() -> None:
-    calls: list[str] = []
+def taken(calls: list[str], name: str) -> Run:
+    """A run that says so."""
 
-    def run(name: str) -> list[np.ndarray]:
+    def run(_: Mapping[str, Value]) -> list[Value]:
         time.sleep(SHORT)
         calls.append(name)
         return []
 
-    times = interleaved({n: lambda _, n=n: run(n) for n in "ab"}, {}, 3)
+    return run
+
+
+def test_runs_are_taken_in_turn() -> None:
+    calls: list[str] = []
+    times = interleaved({n: taken(calls, n) for n in "ab"}, {}, 3)
     assert calls[-6:] == [*"ababab"]
     assert [len(x) for x in times.values()] == [3, 3]
 
 
 def test_with_several_threads_each_turn_begins_with_a_run_that_is_not_timed() -> None:
     calls: list[str] = []
-
-    def run(name: str) -> list[np.ndarray]:
-        time.sleep(SHORT)
-        calls.append(name)
-        return []
-
-    times = interleaved({n: lambda _, n=n: run(n) for n in "ab"}, {}, 1, threads=2)
+    times = interleaved({n: taken(calls, n) for n in "ab"}, {}, 1, threads=2)
     assert calls[-8:] == [*"aaaabbbb"]
     assert [len(x) for x in times.values()] == [3, 3]
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nets import Net
 from slices import PARTS, slice_of
 from targets import (
+    SANITIZED,
     ZIG,
     Target,
     Written,
@@ -96,6 +98,12 @@ LATER = (
     "portable-x86-64",
     "unfused-native",
 )
+# For what has tiles of its own on each of them.
+OF_BYTES = (
+    Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
+    Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
+    *(x for x in TARGETS if x.name in ("tiles-of-x86-64-v4", "aarch64", "portable")),
+)
 ZIG_TARGETS = (
     Target("zig-aarch64", (*ZIG, "-O2", "-target", "aarch64-linux-musl"), ("qemu-aarch64",)),
     Target("zig-armv7", (*ZIG, "-O2", "-target", "arm-linux-musleabihf"), ("qemu-arm",)),
@@ -146,6 +154,16 @@ def check(folder: Path, target: Target, parts: tuple[str, ...], scheduled: bool 
         pytest.skip(f"{target}: compiled without a warning; not run: {unable(target)}")
     found = results(program, target, executable, slice_of(parts)[1])
     assert not differences(found, expected(parts, target.fused))
+
+
+def check_net(net: Net, target: Target, path: Path) -> None:
+    """Asserts that the C of a graph, written to `path`, gives the machine's bytes on the target."""
+    if lacking(target) or unable(target):
+        pytest.skip(f"{target}: {lacking(target) or unable(target)}")
+    graph = net.graph()
+    program = write(graph, path)
+    found = results(program, target, compiled(program, target), net.feeds)
+    assert not differences(found, Machine(graph).run(net.feeds))
 
 
 @pytest.mark.parametrize("target", but_slow(lambda t: t.name in LATER or bool(unable(t))), ids=str)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from targets import SANITIZED, Target, compiled, differences, lacking, results, unable, write
-from test_targets import TARGETS as EVERY
+from targets import Target
+from test_targets import OF_BYTES, check_net
 from test_windows import CASES as OF_FLOATS
 
 from sardonyx.kernel.prelude import prelude
@@ -112,19 +112,6 @@ def test_the_header_of_bytes_needs_no_windows_of_floats() -> None:
     assert "sx_contract," not in text
 
 
-TARGETS = (
-    Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
-    Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
-    *(x for x in EVERY if x.name in ("tiles-of-x86-64-v4", "aarch64", "portable")),
-)
-
-
-@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("target", OF_BYTES, ids=str)
 def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
-    if lacking(target) or unable(target):
-        pytest.skip(f"{target}: {lacking(target) or unable(target)}")
-    made = net((0, 1, 2, 7, 9, 14, 15, 16, 17))
-    graph = made.graph()
-    written = write(graph, tmp_path / "source")
-    found = results(written, target, compiled(written, target), made.feeds)
-    assert not differences(found, Machine(graph).run(made.feeds))
+    check_net(net((0, 1, 2, 7, 9, 14, 15, 16, 17)), target, tmp_path / "source")

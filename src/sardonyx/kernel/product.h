@@ -16,6 +16,17 @@
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
+/* Sums of products over a window that moves over x (windows*.h). */
+#define SX_WINDOW(X, W)                                                                                \
+  const X *x;                                                                                        \
+  const W *w;                                                                                        \
+  int64_t xh, xw, xs, xt;         /* the extents of x in both directions of the window; its steps */ \
+  int64_t oh, ow;                 /* the extents of the output */                                    \
+  int64_t kh, kw;                 /* the taps; a place is out * by + tap * apart + from: */          \
+  int64_t hb, ha, hf, wb, wa, wf; /* by, apart, from of rows, then of columns */                     \
+  int64_t lanes, step;            /* the step of w from tap to tap */                                \
+  sx_finish *finish;                                                                                 \
+  const void *self;
 typedef struct {
   const void *x, *w;
   int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */

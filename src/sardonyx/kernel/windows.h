@@ -6,16 +6,7 @@
    is some neighbours of one output row; each tap's weights are loaded once for it. A last block that is not
    full is the last 16 lanes, of which the first are not finished again. Pieces, sx_finish and SX_CHUNK are
    those of contract.h. */
-typedef struct {
-  const float *x, *w;
-  int64_t xh, xw, xs, xt;         /* the extents of x in both directions of the window; its steps */
-  int64_t oh, ow;                 /* the extents of the output */
-  int64_t kh, kw;                 /* the taps; a place is out * by + tap * apart + from: */
-  int64_t hb, ha, hf, wb, wa, wf; /* by, apart, from of rows, then of columns */
-  int64_t lanes, step;            /* the step of w from tap to tap */
-  sx_finish *finish;
-  const void *self;
-} sx_windows;
+typedef struct { SX_WINDOW(float, float) } sx_windows;
 
 /* n neighbours, the first tap of the first at x; the taps of rows before r0 and from r1 on lie outside. `taps`
    in a row, where not 0, is a constant at every call like n. Steps are of bytes: few registers then serve. */

@@ -11,18 +11,7 @@
 #define SX_COPIED 1152 /* places of 16 bytes, which stay in the first cache with the sums */
 #define SX_SUMS 128 /* places that are finished together, at most */
 #define SX_MOST 32 /* taps */
-typedef struct {
-  const uint8_t *x;
-  const int8_t *w;
-  int64_t xh, xw, xs, xt;         /* the extents of x in both directions of the window; its steps */
-  int64_t oh, ow;                 /* the extents of the output */
-  int64_t kh, kw;                 /* the taps; a place is out * by + tap * apart + from: */
-  int64_t hb, ha, hf, wb, wa, wf; /* by, apart, from of rows, then of columns */
-  int64_t lanes, step;            /* the step of w from tap to tap */
-  sx_finish *finish;
-  const void *self;
-  int border; /* what x is outside its bounds */
-} sx_windows_u8;
+typedef struct { SX_WINDOW(uint8_t, int8_t) int border; } sx_windows_u8; /* border: what x is outside its bounds */
 /* The taps of sixteen lanes, filled up to pairs. at: where each is in the copy; w: of each pair as
    sx_w_weights stores them; joined: whether the last pair, which is one tap, fits int16 with that before. */
 typedef struct {

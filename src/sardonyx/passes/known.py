@@ -8,8 +8,10 @@ on weights and at most one axis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import TypeAlias
 
 from sardonyx.kernel.expr import (
     Alu,
@@ -34,16 +36,29 @@ from sardonyx.types import Array, TensorType
 LONGEST = 1 << 16  # elements of a vector that is worth its memory
 
 
+Known: TypeAlias = Mapping[Buffer, Array]
+Rewriting: TypeAlias = Callable[[Compute, Known, dict[Buffer, Array]], Compute]
+
+
 def compute_known(program: Program, fused: bool = True) -> Program:
     """The program with such parts as weights."""
+    return with_known(program, partial(_statement, fused=fused))
+
+
+def with_known(program: Program, rewriting: Rewriting) -> Program:
+    """The program with what reads weights rewritten: from a statement, the weights that its launch
+    reads, and those that were made for it so far, to which it adds."""
     tensors, weights = dict(program.tensors), dict(program.weights)
-    launches = [_launch(launch, tensors, weights, fused) for launch in program.launches]
+    launches = [_launch(launch, tensors, weights, rewriting) for launch in program.launches]
     made = replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
     return drop_unused(made)
 
 
 def _launch(
-    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array], fused: bool
+    launch: Launch,
+    tensors: dict[str, TensorType],
+    weights: dict[str, Array],
+    rewriting: Rewriting,
 ) -> Launch:
     names = zip(launch.reads, launch.kernel.inputs, strict=True)
     known = {b: weights[n] for n, b in names if n in weights and b is not None}
@@ -52,12 +67,12 @@ def _launch(
     made: dict[Buffer, Array] = {}
     body: list[Stmt] = []
     for s in launch.kernel.body:
-        body.append(_statement(s, known, made, fused) if isinstance(s, Compute) else s)
+        body.append(rewriting(s, known, made) if isinstance(s, Compute) else s)
     if not made:
         return launch
     reads = list(launch.reads)
-    for i, (b, value) in enumerate(made.items()):
-        name = unused(f"{launch.writes[0]}.known{i}", tensors)
+    for b, value in made.items():
+        name = unused(f"{launch.writes[0]}.{b.name}", tensors)
         tensors[name], weights[name] = TensorType(b.dtype, b.shape), value
         reads.append(name)
     inputs = (*launch.kernel.inputs, *made)
@@ -65,9 +80,7 @@ def _launch(
     return replace(launch, kernel=kernel, reads=tuple(reads))
 
 
-def _statement(
-    s: Compute, known: Mapping[Buffer, Array], made: dict[Buffer, Array], fused: bool
-) -> Compute:
+def _statement(s: Compute, known: Known, made: dict[Buffer, Array], fused: bool) -> Compute:
     free = free_axes(s.expr)
     inside = {id(e) for f in walk(s.expr) if isinstance(f, Fold) for e in walk(*f.terms)}
     nodes = list(walk(s.expr))
@@ -86,7 +99,7 @@ def _statement(
     return replace(s, expr=expr) if is_move(expr) == is_move(s.expr) else s  # as to NaN
 
 
-def _is_fixed(e: Expr, known: Mapping[Buffer, Array], fixed: Mapping[int, bool]) -> bool:
+def _is_fixed(e: Expr, known: Known, fixed: Mapping[int, bool]) -> bool:
     """Whether weights, constants and axes alone decide e."""
     match e:
         case Load(buffer, index, "proven", _):
@@ -123,7 +136,7 @@ def _is_worth(e: Expr) -> bool:
 def _load(
     e: Expr,
     axes: list[Axis],
-    known: Mapping[Buffer, Array],
+    known: Known,
     made: dict[Buffer, Array],
     fused: bool,
 ) -> Load | None:

@@ -8,20 +8,19 @@ are tried on all 65536 pairs, and taken where every byte is the same. Else the q
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Load, alu, walk
-from sardonyx.kernel.ir import Compute, Stmt
+from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.types import Array, DType, TensorType
+from sardonyx.passes.known import Known, with_known
+from sardonyx.passes.program import Program
+from sardonyx.types import Array, DType
 
-Known = Mapping[Buffer, Array]
 BYTES = (t.uint8, t.int8)
 AROUND = 2  # steps from the rounded quotient of two scales
 
@@ -42,30 +41,7 @@ class _Sum:
 
 def without_quotients(program: Program) -> Program:
     """The program with such sums as two products."""
-    tensors, weights = dict(program.tensors), dict(program.weights)
-    launches = tuple(_launch(launch, tensors, weights) for launch in program.launches)
-    made = replace(program, tensors=tensors, weights=weights, launches=launches)
-    return drop_unused(made)
-
-
-def _launch(launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]) -> Launch:
-    names = zip(launch.reads, launch.kernel.inputs, strict=True)
-    known = {b: weights[n] for n, b in names if n in weights and b is not None}
-    if not known or launch.call is not None:
-        return launch
-    own: dict[Buffer, Array] = {}
-    body: list[Stmt] = []
-    for s in launch.kernel.body:
-        body.append(_statement(s, known, own) if isinstance(s, Compute) else s)
-    if not own:
-        return launch
-    reads = list(launch.reads)
-    for b, value in own.items():
-        name = unused(f"{launch.writes[0]}.{b.name}", tensors)
-        tensors[name], weights[name] = TensorType(b.dtype, b.shape), value
-        reads.append(name)
-    kernel = replace(launch.kernel, inputs=(*launch.kernel.inputs, *own), body=tuple(body))
-    return replace(launch, kernel=kernel, reads=tuple(reads))
+    return with_known(program, _statement)
 
 
 def _statement(s: Compute, known: Known, own: dict[Buffer, Array]) -> Compute:
