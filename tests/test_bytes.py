@@ -3,7 +3,6 @@ one sign allow it, which shows in no bit."""
 
 from __future__ import annotations
 
-import ctypes
 from pathlib import Path
 
 import numpy as np
@@ -12,57 +11,33 @@ from nets import Net, check_engines
 from targets import Target
 from test_targets import OF_BYTES, check_net
 
-from sardonyx import build
-from sardonyx.kernel.prelude import prelude
+from sardonyx.passes.fours import pairs_of
 
-PROBE = """
-#define PUBLIC __attribute__((visibility("default")))
-PUBLIC int look(const int8_t *w, int64_t count, int64_t n, int64_t rows, char *plan) {
-#ifdef sx_b_both
-  const sx_part part = {0, count, n, 1, rows, 0};
-  return sx_b_look(w, &part, plan);
-#else
-  return (void)w, (void)count, (void)n, (void)rows, (void)plan, -1;
-#endif
-}
-/* sx_contract_u8( */
-"""
-ROWS = 21  # enough for a look at the weights
+ROWS = 21  # several tiles
 
 
-def planned(w: np.ndarray, n: int) -> list[int]:
-    """What the plan must be for runs of n terms, their weights [count, fours, lanes, 4]."""
-    plan = []
-    for run in w.astype(int):
-        k = 0
-        while k < n // 4:
-            pairs = run[k : k + 2].reshape(-1, 16, 2, 2)
-            high = max(np.maximum(s * pairs, 0).sum(axis=(0, 3)).max() for s in (1, -1))
-            both = k + 2 <= n // 4 and high <= 128
-            plan.append(int(both))
-            k += 2 if both else 1
-    return plan
+def planned(w: np.ndarray, n: int) -> list[bool]:
+    """Which fours of a run of n terms are taken with the next, its weights [fours, lanes, 4]."""
+    found, k = [False] * len(w), 0
+    while k < n // 4:
+        pairs = w[k : k + 2].astype(int).reshape(-1, 16, 2, 2)
+        high = max(np.maximum(s * pairs, 0).sum(axis=(0, 3)).max() for s in (1, -1))
+        found[k] = k + 2 <= n // 4 and bool(high <= 128)
+        k += 2 if found[k] else 1
+    return found
 
 
-def test_a_look_finds_the_fours_that_may_be_added() -> None:
-    probe = build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+def test_the_fours_that_may_be_added_are_known_with_the_weights() -> None:
     rng = np.random.default_rng(3)
-    cases = [(rng.integers(-m, m + 1, (5, 7, 16, 4)), n) for m in (20, 33, 64) for n in (26, 28)]
+    for most in (20, 33, 64):
+        w = rng.integers(-most, most + 1, (3, 14, 16, 4)).astype(np.int8)
+        expected = [planned(b[:7], 26) + planned(b[7:], 28) for b in w]
+        assert pairs_of(w, [(26, 7), (28, 7)]).tolist() == expected
     for place in np.ndindex(2, 16, 4):
-        for sign in (1, -1):
-            for last in (32, 33):
-                w = np.full((1, 8, 16, 4), 32 * sign)
-                w[0, 2:4][place] = last * sign
-                cases.append((w, 32))
-    for w, n in cases:
-        packed, plan = np.ascontiguousarray(w, np.int8), ctypes.create_string_buffer(64)
-        sizes = [ctypes.c_int64(x) for x in (len(w), n, 4 * w.shape[1])]
-        pays = probe.look(packed.ctypes.data_as(ctypes.c_void_p), *sizes, plan)
-        if pays < 0:
-            pytest.skip("this processor has no look at weights")
-        expected = planned(w, n)
-        assert list(plan.raw[: len(expected)]) == expected
-        assert pays == (16 * sum(expected) > packed.size // 16)
+        for value in (32, 33, -32, -33):
+            w = np.full((1, 8, 16, 4), np.sign(value) * 32, np.int8)
+            w[0, 2:4][place] = value
+            assert pairs_of(w, [(32, 8)]).tolist() == [planned(w[0], 32)]
 
 
 def edges(k: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:

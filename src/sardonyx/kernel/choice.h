@@ -12,7 +12,6 @@
 #define SX_CHUNK 252 /* the most rows of a chunk: a multiple of all full tiles */
 #define SX_PASS 1024 /* the most terms of a pass */
 #define SX_BATCH 40 /* rows of one block that are finished together, at least: their sums stay in the first cache */
-#define SX_MANY 16 /* rows for which a look at the weights pays */
 #define SX_NEAR 262144 /* bytes of x that stay in the second cache while all blocks of w pass */
 /* tile, wide: the most rows and blocks of 16 lanes that are in registers together; chunk: rows that all blocks
    of w pass before the next; pass: terms of a block of w that stay near while the rows of a chunk pass.
@@ -21,12 +20,9 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 /* rows; reach: factors of x that a row reads and its neighbours do not. */
 typedef struct { int64_t rows, reach; } sx_shape;
 /* A kind of factors on a target. size: bytes of a factor; some: terms that are taken at a time, a power of 2;
-   tiles: those that there are, as SX_BIT has them; tile: the most rows of one; pass: as of a sx_choice; look:
-   plans how the weights of a pass are taken, and says whether that pays; many: whether full tiles of one block are
-   taken some at a time. */
-struct sx_part;
-typedef int sx_look(const void *w, const struct sx_part *part, char *plan);
-typedef struct { int64_t size, some, tile, pass; uint64_t tiles; sx_look *look; int many; } sx_target;
+   tiles: those that there are, as SX_BIT has them; tile: the most rows of one; pass: as of a sx_choice; many: whether
+   full tiles of one block are taken some at a time. */
+typedef struct { int64_t size, some, tile, pass; uint64_t tiles; int many; } sx_target;
 #define SX_BIT(rows, blocks) | (uint64_t)1 << (16 * ((blocks) & 3) + (rows)) /* blocks: 1, 2 or 4 */
 SX_TILE int sx_has(const sx_target *t, int64_t rows, int64_t blocks) {
   return rows < 16 && ((t->tiles & (0 SX_BIT(rows, blocks))) != 0);

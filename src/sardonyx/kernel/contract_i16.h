@@ -111,5 +111,5 @@ SX_TILE void sx_i_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   (void)nb;
   switch (n) { SX_I_TILES(SX_I_CASE) }
 }
-static const sx_target sx_i_target = {2, 2, 6, 512, 0 SX_I_TILES(SX_BIT), 0, 0};
+static const sx_target sx_i_target = {2, 2, 6, 512, 0 SX_I_TILES(SX_BIT), 0};
 SX_KIND(sx_contract_i16, sx_i_target, sx_i_any_tile)

@@ -4,9 +4,9 @@
      sum[row][block][lane] += x[at(row) + k + j] * w[block][k / 4][lane][j] for j < 4
 
    A pair of products fits int16 (2 * 255 * 64 = 32640), so that vpmaddubsw does not saturate. Two fours are added
-   there, before vpmaddwd, where the weights of one sign of both pairs sum to at most 128: three multiplications
-   for 128 products of a register rather than four. Sums are of int32 and wrap, so that their order does not
-   show. */
+   there, before vpmaddwd, where the weights of one sign of both pairs sum to at most 128 (`pairs` says where):
+   three multiplications for 128 products of a register rather than four. Sums are of int32 and wrap, so that their
+   order does not show. */
 #include <string.h>
 /* sx_bytes: sums as wide as the registers. sx_four: four terms of x for every lane. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
@@ -116,44 +116,6 @@ SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 #define SX_LIKELY(x) (x)
 #define SX_FROM_HERE(k) ((void)0)
 #endif
-#define sx_b_at(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
-#define sx_b_beyond(sums) (_mm256_movemask_epi8(_mm256_cmpgt_epi16(sums, _mm256_set1_epi16(128))) != 0)
-/* Whether the weights of one sign of a pair of v and of the pair there of the next four sum to more than 128, in
-   any lane: most often not even those of both signs do. */
-SX_TILE int sx_b_apart(const int8_t *v) {
-  const __m256i none = _mm256_setzero_si256(), one = _mm256_set1_epi8(1);
-  __m256i most = none;
-  int i;
-  for (i = 0; i < 64; i += 32) {
-    const __m256i both = _mm256_add_epi8(_mm256_abs_epi8(sx_b_at(v + i)), _mm256_abs_epi8(sx_b_at(v + 64 + i)));
-    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(both, one));
-  }
-  if (!sx_b_beyond(most)) return 0;
-  for (i = 0, most = none; i < 64; i += 32) {
-    const __m256i a = sx_b_at(v + i), b = sx_b_at(v + 64 + i);
-    const __m256i above = _mm256_add_epi8(_mm256_max_epi8(a, none), _mm256_max_epi8(b, none));
-    const __m256i below = _mm256_add_epi8(_mm256_min_epi8(a, none), _mm256_min_epi8(b, none));
-    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(above, one));
-    most = _mm256_max_epi16(most, _mm256_maddubs_epi16(_mm256_sub_epi8(none, below), one));
-  }
-  return sx_b_beyond(most);
-}
-/* How the fours of a pass are taken, in order: 1 where one is with the next. */
-SX_TILE int sx_b_look(const void *weights, const sx_part *part, char *plan) {
-  const int8_t *w = weights;
-  int64_t j, k, pairs = 0;
-  for (j = 0; j < part->count; j++, w += 16 * part->rows)
-    for (k = 0; k + 4 <= part->n;) {
-      const int both = k + 8 <= part->n && !sx_b_apart(w + 16 * k);
-      *plan++ = (char)both;
-      k += both ? 8 : 4;
-      pairs += both;
-    }
-  return 16 * pairs > part->rows * part->count; /* else a branch that is often wrong costs more */
-}
-#define SX_B_LOOK sx_b_look
-#else
-#define SX_B_LOOK 0
 #endif
 #if defined(sx_b_both) && SX_B_PIECES == 2
 #define SX_B_ROWS 5 /* weights of two fours want registers */
@@ -165,14 +127,14 @@ SX_TILE int sx_b_look(const void *weights, const sx_part *part, char *plan) {
 /* Tiles: n rows of one block each, each sum a variable with a name. Weights stay in registers. */
 SX_TILE void sx_b_one(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
   const int64_t rest = part->n & 3, whole = part->n - rest, runs = part->count;
-  const char *plan = part->plan;
-  int64_t j;
+  const unsigned char *const pairs = part->pairs;
+  int64_t four = 0, j;
 #define SX_B_BEGIN(t)                                                \
   sx_b16 s##t = sx_b_zero16();                                       \
   const uint8_t *const x##t = x + at[n > t ? t : 0];                 \
   if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
   SX_B_OVER(SX_B_BEGIN)
-  (void)wb, (void)soon, (void)plan, (void)times;
+  (void)wb, (void)soon, (void)pairs, (void)four, (void)times;
   for (j = 0; j < runs; j++, w += 16 * part->rows) {
     int64_t k = part->at[j];
     const int64_t end = k + whole;
@@ -204,23 +166,24 @@ SX_TILE void sx_b_one(const int n, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
     SX_B_EACH(SX_B_BOTH)                                                           \
     s##t = o;                                                                      \
   }
-      if (SX_LIKELY(plan && *plan++)) {
+      if (SX_LIKELY(pairs && pairs[four])) {
         SX_FROM_HERE(k);
         SX_B_EACH(SX_B_WEIGHTS)
         SX_B_EACH(SX_B_SECOND)
         SX_B_OVER(SX_B_EIGHT)
-        k += 8, v += 128;
+        k += 8, v += 128, four += 2;
         continue;
       }
 #endif
       SX_B_EACH(SX_B_WEIGHTS)
       SX_B_OVER(SX_B_FOUR)
-      k += 4, v += 64;
+      k += 4, v += 64, four++;
     }
     if (rest) {
       SX_B_EACH(SX_B_WEIGHTS)
       SX_B_OVER(SX_B_LAST)
     }
+    four += (part->rows - whole) / 4;
   }
 #define SX_B_END(t) if (n > t) sx_b_store16(acc + 16 * t, s##t);
   SX_B_OVER(SX_B_END)
@@ -237,5 +200,5 @@ SX_TILE void sx_b_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   (void)nb;
   switch (n) { SX_B_TILES(SX_B_CASE) }
 }
-static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), SX_B_LOOK, 1};
+static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1};
 SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)

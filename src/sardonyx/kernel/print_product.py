@@ -26,6 +26,7 @@ from sardonyx.kernel.expr import (
     Expr,
     Fold,
     Load,
+    Where,
     walk,
 )
 from sardonyx.kernel.ir import Compute
@@ -44,34 +45,47 @@ HALF = "sx_contract_half"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """A Contraction whose B is packed: rows and terms as sx_contract walks them."""
+    """A Contraction whose B is packed: rows and terms as sx_contract walks them. pairs: of each few
+    terms of B that are taken at once, whether they are taken with the next, if that is known."""
 
     c: Contraction
     packed: Load
     rows: tuple[Walk, ...]
     runs: tuple[Walk, ...]
+    pairs: Load | None
 
 
 def packed_product(s: Compute) -> Product | None:
     """s as a Product; None where B is not packed, or there are more axes than are walked."""
     lanes = _lanes_of(s)
     c = None if lanes is None else contraction(s, lanes)
-    if c is None or not isinstance(c.b, Load) or not _is_packed(c, c.b):
+    packed, pairs = (None, None) if c is None else _operand(c.b)
+    if c is None or packed is None or not _is_packed(c, packed):
         return None
     rows, runs = merged(c.m), _runs(c)
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
-    return Product(c, c.b, tuple(rows), tuple(runs))
+    return Product(c, packed, tuple(rows), tuple(runs), pairs)
+
+
+def _operand(b: Expr) -> tuple[Load | None, Load | None]:
+    """The packed operand, and what passes/fours.py says of it: a choice between it and itself."""
+    match b:
+        case Load():
+            return b, None
+        case Where(Load() as pairs, Load() as x, y) if x is y:
+            return x, pairs
+    return None, None
 
 
 def _lanes_of(s: Compute) -> Axis | None:
     """The axis whose index mod 16 is the last index of the second factor, or the last but one."""
     for e in walk(s.expr):
         found = factors(e) if isinstance(e, Fold) and e.kind == "dot" else None
-        match found:
-            case (_, Load(_, (*_, lane, _)) as w) if w.dtype is not t.float32:
+        match _operand(found[1])[0] if found else None:
+            case Load(_, (*_, lane, _)) as w if w.dtype is not t.float32:
                 return _axis_of(lane)
-            case (_, Load(_, (*_, lane)) as w) if w.dtype is t.float32:
+            case Load(_, (*_, lane)) as w if w.dtype is t.float32:
                 return _axis_of(lane)
     return None
 
@@ -173,22 +187,23 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
     blocks = product((*(w.extent for w in c.n), blocks_of(c)))
     fields = [
         _address(names, names.pointers[c.a.buffer.root], c.origin, (*c.around, *c.batch)),
-        _packed_address(p, names, blocks),
+        _operand_address(p, p.packed, names),
         *(names.size(d) for d, _ in rows),
         *(names.size(d) for _, d in rows),
         names.size(blocks),
         names.size(_terms(c) * LANES),
         names.size(blocks_of(c)) if is_half(c) else "0",
+        "0" if p.pairs is None else _operand_address(p, p.pairs, names),
         "runs",
-        str(len(_segments(p))),
+        str(len(segments(p))),
         f"@_finish{number}",
         "&self",
         f"{{{', '.join(map(names.size, _choice(p, names)))}}}",
     ]
-    segments = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in _segments(p))
+    listed = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in segments(p))
     return [
         given,
-        f"const sx_run runs[] = {{{segments}}};",
+        f"const sx_run runs[] = {{{listed}}};",
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
 
@@ -203,7 +218,7 @@ def shape_of(p: Product) -> str | None:
     """What a schedule may be chosen by; None where a size is not known."""
     rows = [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in p.c.n), blocks_of(p.c)))
-    parts = (("rows", rows), ("blocks", [(blocks,)]), ("runs", _segments(p)))
+    parts = (("rows", rows), ("blocks", [(blocks,)]), ("runs", segments(p)))
     numbers = [d for _, part in parts for group in part for d in group]
     if not all(isinstance(d, int) for d in numbers):
         return None
@@ -251,20 +266,21 @@ def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) ->
     return " + ".join(parts)
 
 
-def _packed_address(p: Product, names: Writer, blocks: Dim) -> str:
-    step = blocks * _terms(p.c) * LANES
-    walks = []
-    for w in reversed(p.c.batch):
-        walks.append(Walk(w.axes, w.extent, step))
-        step = step * w.extent
-    c = p.c
+def _operand_address(p: Product, x: Load, names: Writer) -> str:
+    """Where x, the packed operand or what is known of it, begins at a point of the batch."""
+    c, shape = p.c, x.buffer.shape
     inner = len(c.batch) + len(c.n) + len(c.fold.axes) + (2 if c.pair is None else 3)
     first = len(p.packed.index) - inner
-    walks += reversed(_around(c, p.packed, first) or [])
-    return _address(names, names.pointers[p.packed.buffer.root], 0, walks[::-1])
+    step = product(shape[first + len(c.batch) :])
+    walks = []
+    for w in reversed(c.batch):
+        walks.append(Walk(w.axes, w.extent, step))
+        step = step * w.extent
+    walks += reversed(_around(c, x, first) or [])
+    return _address(names, names.pointers[x.buffer.root], 0, walks[::-1])
 
 
-def _segments(p: Product) -> list[list[Dim]]:
+def segments(p: Product) -> list[list[Dim]]:
     """The fields of each sx_run: with a tail, all but the last index of the first loop, then it."""
     loops, run = p.runs[:-1], p.runs[-1]
     missing = MOST_LOOPS - len(loops)

@@ -32,6 +32,8 @@ typedef struct {
   int64_t m0, m1, m2, x0, x1, x2; /* the extents of the rows' axes, outermost first; their steps in x */
   int64_t blocks, wb;             /* blocks of 16 lanes; the step of w between them */
   int64_t half;                   /* of each so many blocks the last has at most 8 lanes in use; 0: none has */
+  const void *pairs;              /* bytes, one for those terms of 16 lanes in w that are taken at a time: 1 where the
+                                     next may be taken with them; 0: nothing is known */
   const sx_run *runs;
   int64_t count; /* of runs */
   sx_finish *finish;
@@ -39,11 +41,11 @@ typedef struct {
   sx_choice choice;
 } sx_product;
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
-   has for each, filled up to the terms that are taken at a time; what was found of them, if anything. */
+   has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. */
 typedef struct sx_part {
   const int64_t *at;
   int64_t count, n, s, rows;
-  const char *plan;
+  const unsigned char *pairs;
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
    pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times: tiles of one block one after the other. */
@@ -87,8 +89,7 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
 SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb) {
   const sx_product *const g = c->g;
   int64_t table[SX_PASS + 1], r, p;
-  char room[SX_PASS];
-  const char *w = (const char *)g->w + b * g->wb * k->size;
+  const char *const whole = g->w, *w = whole + b * g->wb * k->size;
   int fresh = 1;
   for (r = 0; r < g->count; r++) {
     const sx_run *const run = g->runs + r;
@@ -107,7 +108,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
         }
       }
       table[count] = count ? table[count - 1] : 0;
-      if (k->look && c->count >= SX_MANY && rows * count <= SX_PASS && k->look(w, &part, room)) part.plan = room;
+      if (g->pairs) part.pairs = (const unsigned char *)g->pairs + (w - whole) / (16 * k->some * k->size);
       p += count ? count : 1;
       sx_pass(k, tile, c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
       w += 16 * rows * count * k->size;

@@ -14,6 +14,7 @@ from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.known import compute_known
@@ -49,6 +50,7 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         pad_inputs,
         pack,
         fold,
+        pair_fours,
         join_attention,
         join_rows,
         split_choices,
