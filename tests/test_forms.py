@@ -56,6 +56,10 @@ def pools(net: Net) -> None:
         y = net.op("Conv", net.feed(f"c{n}", values(n, 1, 3, 9, 9)), weights)
         for op in ("MaxPool", "AveragePool"):
             net.give(net.op(op, y, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]))
+        zeros = net.op("Mul", y, np.float32(-0.0))
+        net.give(
+            net.op("AveragePool", zeros, kernel_shape=[2, 2], count_include_pad=1, pads=[1] * 4)
+        )
 
 
 def bounds(net: Net) -> None:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.contract import LANES, Contraction
+from sardonyx.kernel.cuts import SOME, cuts_of
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local, children, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.write import Writer, evaluate, stored
+from sardonyx.kernel.spelling import c_type
+from sardonyx.kernel.write import Writer, bare, evaluate, stored
 
 SHORTEST = 4  # lanes that are a vector
 Field = tuple[str, str]  # type, name
@@ -89,10 +91,14 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
 def _abreast(
     c: Contraction, names: Writer, given: Mapping[Expr, str], rows: Sequence[Rows], full: str
 ) -> list[str]:
-    """The rows of a long chain, some at a time: straight code that the compiler interleaves."""
+    """The rows of a long chain, some at a time: a loop for each part of what is cut, or straight
+    code that the compiler interleaves."""
     count = rows_of(c.compute, c.fold, c.lanes)
     if not count:
         return []
+    cuts = cuts_of(c.compute.expr, c.lanes, (c.fold,))
+    if cuts:
+        return _in_parts(c, cuts, names, given, rows, full)
     lines = [f"for (; {full}t + {count} <= count; t += {count}) {{"]
     inner = []
     for j in range(count):
@@ -105,6 +111,40 @@ def _abreast(
         inner += ["{", *row, "}"]
     names.given = dict(given)
     return [*lines, *inner, "}"]
+
+
+def _in_parts(
+    c: Contraction,
+    cuts: Sequence[Sequence[Expr]],
+    names: Writer,
+    given: Mapping[Expr, str],
+    rows: Sequence[Rows],
+    full: str,
+) -> list[str]:
+    """Some rows at a time: each part of the chain for all of them, then the next part."""
+    some, r = names.fresh("m"), names.fresh("r")
+    lines = [f"for (; {full}t < count; t += {SOME}) {{"]
+    lines.append(f"const int64_t {some} = count - t < {SOME} ? count - t : {SOME};")
+    made: dict[Expr, str] = {}
+    for cut in (*cuts, ()):
+        own: dict[Expr, str] = {part[-1]: names.fresh("i") for part in rows}
+        names.given = {**given, **own, **made}
+        step = _next_row(names, own, rows)
+        body = [] if cut else _row(c, names, f"(t + {r})", "16")
+        if cut:
+            names.given[c.fold] = f"acc[16 * (t + {r}) + l]"
+            body, texts = evaluate(names, cut)
+            lane = f"const int64_t {given[c.lanes]} = 16 * b + l;"
+            made |= {e: f"{names.fresh('q')}[16 * {r} + l]" for e in cut}
+            lines += [f"{c_type(e.dtype)} {made[e].split('[')[0]}[{LANES * SOME}];" for e in cut]
+            values = zip(cut, texts, strict=True)
+            body = [f"for (int64_t l = 0; l < {LANES}; l++) {{", lane, *body]
+            body += [*(f"{made[e]} = {bare(x)};" for e, x in values), "}"]
+        lines += [f"int64_t {i} = {given[a]};" for a, i in own.items()]
+        lines += [f"for (int64_t {r} = 0; {r} < {some}; {r}++) {{", *body, *step, "}"]
+        lines += [f"{given[a]} = {i};" for a, i in own.items() if not cut]
+    names.given = dict(given)
+    return [*lines, "}"]
 
 
 def _joined_rows(c: Contraction) -> list[tuple[Axis, ...]]:

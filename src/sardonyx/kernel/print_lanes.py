@@ -20,7 +20,7 @@ from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
-from sardonyx.kernel.print_taps import is_short, unrolled
+from sardonyx.kernel.print_taps import Few, added, few_of, is_short, unrolled
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
@@ -75,7 +75,11 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     strip, lane = names.fresh("s"), names.fresh("l")
     names.given[axis] = names.fresh("i")
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
+    few = few_of(fold, axis)
     result, folding = _folding(fold, names, lane, axis, here)
+    if few is not None:
+        asked, result, folding = _few(few, folding, names, lane, here, result)
+        before += asked
     names.given[fold] = result
     alone = hoisted(s.expr, names)
     given = dict(names.given)
@@ -138,6 +142,30 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         return lines
 
     return f"{acc}[0][{lane}]", sixteen
+
+
+def _few(
+    few: Few, otherwise: Folding, names: Writer, lane: str, here: str, result: str
+) -> tuple[list[str], str, Folding]:
+    """What stands before the strips, the text of a lane's result, and the statements that find it
+    at once where all terms are there."""
+    lines, total = added(few, names)
+    sums = names.fresh("a")
+    room, one = f"{c_type(few.terms[0].dtype)} {sums}[{LANES}];", f"{sums}[{lane}]"
+
+    def whole(each: str) -> list[str]:
+        return [f"sx_rolled() {each}", here, *lines, f"{one} = {bare(total)};", "}"]
+
+    if few.whole is None:
+        return [], one, lambda each: [room, *whole(each)]
+    asked, (condition,) = evaluate(names, [few.whole])
+    there = names.fresh("v")
+
+    def folding(each: str) -> list[str]:
+        slow = [*otherwise(each), f"{each[:-2]} {one} = {result};"]
+        return [room, f"if ({there}) {{", *whole(each), "} else {", *slow, "}"]
+
+    return [*asked, f"const int {there} = {bare(condition)};"], one, folding
 
 
 def _window(fold: Fold, names: Writer, lane: str, here: str, acc: str) -> Folding:
