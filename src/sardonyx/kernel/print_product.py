@@ -291,19 +291,25 @@ def segments(p: Product) -> list[list[Dim]]:
 
     extents = [w.extent for w in loops]
     if not loops and isinstance(run.extent, int) and run.extent > LONGEST:
-        return _cut(run.extent, run.a)
+        return _cut(run.extent, run.extent, run.a)
     if p.c.tail is None:
         return [segment(run.extent, 0, *extents)]
     full = extents[0] - 1
+    if len(loops) == 1 and loops[0].a == run.a * run.extent:
+        return _cut(full * run.extent + p.c.tail, extents[0] * run.extent, run.a)
     return [
         segment(run.extent, 0, full, *extents[1:]),
         segment(p.c.tail, full * loops[0].a, 1, *extents[1:]),
     ]
 
 
-def _cut(terms: int, step: Dim) -> list[list[Dim]]:
-    """One long run as a loop of runs, so that they may be taken some at a time, and the rest."""
+def _cut(terms: Dim, rows: Dim, step: Dim) -> list[list[Dim]]:
+    """One run, for which W has so many rows; a long one as a loop of runs, so that they may be
+    taken some at a time, and the rest."""
+    if not (isinstance(terms, int) and isinstance(rows, int)) or terms <= LONGEST:
+        return [[terms, step, rows, 1, 1, 1, 0, 0, 0, 0]]
     count, rest = divmod(terms, LONGEST)
     whole: list[Dim] = [LONGEST, step, LONGEST, count, 1, 1, step * LONGEST, 0, 0, 0]
-    last: list[Dim] = [rest, step, rest, 1, 1, 1, 0, 0, 0, step * LONGEST * count]
+    left = rows - count * LONGEST
+    last: list[Dim] = [rest, step, left, 1, 1, 1, 0, 0, 0, step * LONGEST * count]
     return [whole, last] if rest else [whole]
