@@ -63,7 +63,8 @@ typedef struct {
 } sx_chunk;
 
 /* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass. The sums of one block are finished some tiles at a time. */
+   weights of the next pass. The sums of one block are finished some tiles at a time. Usual tiles have a call
+   of their own, with numbers that the compiler knows. */
 SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
                      const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
@@ -71,11 +72,16 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
   uintptr_t soon = (uintptr_t)(w + 16 * terms * k->size);
   int64_t t, q, i, done = 0;
   for (t = 0, q = 0; t < c->count; q++) {
-    const int64_t left = c->count - t, full = c->choice.tile, n = sx_even(k, full, left, nb);
+    const int64_t left = c->count - t, full = c->choice.tile;
+    const int usual = nb == 1 && full == k->tile && left >= full * full;
+    const int64_t n = usual ? k->tile : sx_even(k, full, left, nb);
     const int64_t alike = k->many && left >= full * full ? (left - full * full) / full + 1 : 1;
     const int64_t times = alike < SX_BATCH / full ? alike : SX_BATCH / full;
     char *const acc = c->acc + 64 * nb * t;
-    tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
+    if (usual)
+      tile(k->tile, 1, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
+    else
+      tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     if (q < 3) soon += (uintptr_t)quarter;
     for (i = 0; last && nb > 1 && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
     t += n * times;
@@ -151,7 +157,8 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_an
     sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
     shape.rows = c.count;
     c.choice = sx_choose(k, shape, g->choice);
-    for (t = 0; t < c.count; t++) {
+    for (t = 0; g->m0 * g->m1 == 1 && t < c.count; t++) at[t] = (first + t) * g->x2; /* of one axis */
+    for (; t < c.count; t++) {
       at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
       if (++i2 == g->m2) {
         i2 = 0;

@@ -8,6 +8,14 @@
    those of contract.h. */
 typedef struct { SX_WINDOW(float, float) } sx_windows;
 
+/* SX_SPAN: neighbours of a wide span. It takes all registers, and is a little slower for each neighbour. */
+#if SX_PIECES == 2 && SX_ROWS == 6
+#define SX_SPAN 7
+#define SX_SPANS(M) SX_OVER(M) M(6)
+#else
+#define SX_SPAN SX_ROWS
+#define SX_SPANS(M) SX_OVER(M)
+#endif
 /* n neighbours, the first tap of the first at x; the taps of rows before r0 and from r1 on lie outside. `taps`
    in a row, where not 0, is a constant at every call like n. Steps are of bytes: few registers then serve. */
 SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const char *x, const float *w, int64_t r0,
@@ -17,7 +25,7 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
   const sx_piece zero = sx_zero();
   int64_t r, q;
 #define SX_FROM(t) sx_v16 s##t = sx_zero16();
-  SX_OVER(SX_FROM)
+  SX_SPANS(SX_FROM)
 #define SX_WITH(f, i) o.f = sx_madd(zero, v.f, o.f);
 #define SX_NONE(t)      \
   if (n > t) {          \
@@ -29,7 +37,7 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
   for (r = from; r < to; r++)                 \
     for (q = 0; q < kw; q++, w += step) {     \
       const sx_v16 v = sx_load16(w);          \
-      SX_OVER(SX_NONE)                        \
+      SX_SPANS(SX_NONE)                        \
     }
   SX_OUTSIDE(0, r0)
   for (r = r0; r < r1; r++, x += down) {
@@ -48,7 +56,7 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
     const char *const at6 = at + 6 * by, *const at12 = at6 + 6 * by; \
     const sx_v16 v = sx_load16(w);                          \
     (void)at6, (void)at12;                                  \
-    SX_OVER(SX_TAP)                                         \
+    SX_SPANS(SX_TAP)                                         \
     w += step, at += apart;                                 \
   }
     if (taps == 3) {
@@ -61,7 +69,7 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
   }
   SX_OUTSIDE(r1, g->kh)
 #define SX_LEAVE(t) if (n > t) sx_store16(acc + 16 * t, s##t);
-  SX_OVER(SX_LEAVE)
+  SX_SPANS(SX_LEAVE)
 }
 /* The columns from `from` to `to` of an output row whose window begins in row `row` of x, span by span; the last
    one ends with them. */
@@ -78,12 +86,24 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
 SX_STRETCH(full_3, SX_ROWS, 3)
 SX_STRETCH(full_5, SX_ROWS, 5)
 SX_STRETCH(full_0, SX_ROWS, 0)
+#if SX_SPAN > SX_ROWS
+SX_STRETCH(wide_3, SX_SPAN, 3)
+SX_STRETCH(wide_5, SX_SPAN, 5)
+SX_STRETCH(wide_0, SX_SPAN, 0)
+#endif
 SX_STRETCH(half_3, SX_ROWS / 2, 3)
 SX_STRETCH(half_5, SX_ROWS / 2, 5)
 SX_STRETCH(half_0, SX_ROWS / 2, 0)
 SX_STRETCH(one, 1, 0)
+#define SX_COLUMNS(n) ((to - from + n - 1) / n * n) /* that spans of n take for them */
 static void sx_inside(SX_ROW_ARGUMENTS) {
 #define SX_CHOICE(n) (g->kw == 3 ? sx_stretch_##n##_3 : g->kw == 5 ? sx_stretch_##n##_5 : sx_stretch_##n##_0)
+#if SX_SPAN > SX_ROWS
+  if (to - from >= SX_SPAN && 10 * SX_COLUMNS(SX_SPAN) < 9 * SX_COLUMNS(SX_ROWS)) {
+    SX_CHOICE(wide)(g, w, row, r0, r1, from, to, acc);
+    return;
+  }
+#endif
   if (to - from >= SX_ROWS) {
     SX_CHOICE(full)(g, w, row, r0, r1, from, to, acc);
   } else if (to - from >= SX_ROWS / 2) {
@@ -134,27 +154,35 @@ static void sx_window_row(const sx_windows *whole, int64_t y, int64_t row, int64
   }
 }
 
+#define SX_FINISHED 63 /* sums that are finished together, where rows are short */
 #define SX_SCRATCH 336 /* places of 16 lanes that leave room for the rest in the first cache */
-/* As many rows as have room, copied with their borders, in lanes: edges are dear where rows are short. */
+/* As many rows as have room, copied with their borders, in lanes: edges are dear where rows are short. Some
+   are finished together. */
 static void sx_window_copied(const sx_windows *g, int64_t wide, int64_t from, int64_t to) {
   float SX_LINES copy[16 * SX_SCRATCH];
+  float SX_LINES acc[16 * SX_FINISHED];
   const int64_t room = SX_SCRATCH / wide, tall = (g->kh - 1) * g->ha + 1;
-  const int64_t most = (room - tall) / g->hb + 1;
+  const int64_t most = (room - tall) / g->hb + 1, some = SX_FINISHED / g->ow;
   int64_t i, r, c, count;
   sx_windows h = *g;
-  h.xw = wide, h.xs = 16 * wide, h.xt = 16, h.wf = 0;
+  h.xw = wide, h.xs = 16 * wide, h.xt = 16, h.wf = 0, h.x = copy;
   for (; from < to; from += count) {
     const int64_t b = from / g->oh, y = from % g->oh, lane = 16 * b + 16 <= g->lanes ? 16 * b : g->lanes - 16;
     const int64_t left = g->oh - y < to - from ? g->oh - y : to - from, top = y * g->hb + g->hf;
     count = left < most ? left : most;
-    h.x = copy - lane, h.xh = (count - 1) * g->hb + tall;
+    h.xh = (count - 1) * g->hb + tall;
     for (r = 0; r < h.xh; r++)
       for (c = 0; c < wide; c++) {
         const int in = (uint64_t)(top + r) < (uint64_t)g->xh && (uint64_t)(c + g->wf) < (uint64_t)g->xw;
         const float *const there = g->x + lane + (top + r) * g->xs + (c + g->wf) * g->xt;
         sx_store16(copy + 16 * (r * wide + c), in ? sx_load16(there) : sx_zero16());
       }
-    for (i = 0; i < count; i++) sx_window_row(&h, y + i, i * g->hb, b, 0, g->ow);
+    for (i = 0; i < count; i += some) {
+      const int64_t rows = count - i < some ? count - i : some;
+      for (r = 0; r < rows; r++)
+        sx_inside(&h, g->w + lane, (i + r) * g->hb, 0, g->kh, 0, g->ow, acc + 16 * r * g->ow);
+      g->finish(g->self, acc + (16 * b - lane), (y + i) * g->ow, rows * g->ow, b);
+    }
   }
 }
 
