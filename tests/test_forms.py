@@ -3,6 +3,7 @@ do not fill, borders, zeros of either sign, NaNs. Each family is one program."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 
@@ -71,6 +72,11 @@ def bounds(net: Net) -> None:
             given = x if dtype is np.float32 else net.op("Cast", x, to=11)
             net.give(net.op(op, given, np.asarray(value, dtype)))
     net.give(net.op("Clip", x, np.float32(-1), np.float32(0)))
+    odd = np.concatenate((ZEROS, np.uint32([0xFFC00001, 0x7F800001, 0x80000000] * 4).view("f4")))
+    y = net.feed("y", odd)
+    inf = np.inf
+    for least, most in ((0, 6), (-1, 1.5), (0, 0), (1.5, 1.5), (2, 1), (-inf, inf), (-1, -0.0)):
+        net.give(net.op("Clip", y, np.float32(least), np.float32(most)))
 
 
 def small_folds(net: Net) -> None:
@@ -81,7 +87,15 @@ def small_folds(net: Net) -> None:
         net.give(*(net.op(op, x, axes, keepdims=0) for op in ("ReduceMax", "ReduceMin")))
 
 
-FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds)
+def tails(net: Net) -> None:
+    """Channels that do not fill their last block of sixteen, as one run of terms or two."""
+    for n, channels in enumerate((24, 40, 265, 530)):
+        x = net.feed(f"x{n}", values(n, 2, channels, 3, 5))
+        net.give(net.op("Conv", x, values(n, 48, channels, 1, 1)))
+        net.give(net.op("Conv", x, values(n, 32, channels, 2, 1)))
+
+
+FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -98,10 +112,30 @@ def text(net: Net) -> str:
     return "\n".join(print_scheduled(x.kernel).text for x in launches)
 
 
+@pytest.mark.parametrize(("channels", "height", "runs"), [(24, 1, 1), (265, 1, 2), (24, 2, 2)])
+def test_neighbouring_terms_are_one_run_up_to_its_length(
+    channels: int, height: int, runs: int
+) -> None:
+    net = Net()
+    weights = values(1, 48, channels, height, 1)
+    net.give(net.op("Conv", net.feed("x", values(0, 1, channels, 3, 5)), weights))
+    (found,) = re.findall(r"sx_run runs\[\] = \{(.*)\};", text(net))
+    assert found.count("{") == runs
+
+
 def test_a_relu_is_one_comparison() -> None:
     net = Net()
     net.give(net.op("Relu", net.feed("x", ZEROS)))
     assert "sx_atleast_f32(" in text(net)
+
+
+@pytest.mark.parametrize(("least", "most", "clips"), [(0, 6, 1), (-1, 1, 1), (2, 1, 0), (0, 0, 0)])
+def test_two_bounds_in_order_are_one_clip(least: float, most: float, clips: int) -> None:
+    net = Net()
+    net.give(net.op("Clip", net.feed("x", ZEROS), np.float32(least), np.float32(most)))
+    found = text(net)
+    assert found.count("sx_clip_f32(") == clips
+    assert ("sx_canon_f32(" in found) == (clips == 0)
 
 
 @pytest.mark.parametrize("value", [-0.0, np.nan])

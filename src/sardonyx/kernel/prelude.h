@@ -186,6 +186,13 @@ SX_OP float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= l
 
 SX_OP float sx_atmost_f32(float x, float most) { return sx_either_f32(-(x >= most), most, x); }
 
+/* Between two such constants, NaN canonical: what compilers make of it is one instruction for each bound and two
+   for NaN, which the first bound would lose. */
+SX_OP float sx_clip_f32(float x, float least, float most) {
+  const float low = x < most ? x : most;
+  return sx_either_f32(-(x != x), sx_nan_f32(), low > least ? low : least);
+}
+
 SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
 
 SX_FN double sx_atmost_f64(double x, double most) { return !(x >= most) ? x : most; }

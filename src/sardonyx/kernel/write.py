@@ -34,6 +34,7 @@ from sardonyx.kernel.writer import Writer as Writer
 from sardonyx.kernel.writer import inside_text as inside_text
 
 LINE = 90  # a longer text gets a name
+CLIP = "sx_clip_f32("  # gives the canonical NaN
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "tdiv": "/", "imod": "%", "fmod": "%"}
 
 
@@ -145,10 +146,10 @@ class Expression:
             case Alu("bits", (x,), dtype):
                 return reinterpret(self.text(x, block), x.dtype, dtype)
             case Alu():
-                return self._alu(e, [self.text(a, block) for a in e.args])
+                return self._alu(e, [self.text(a, block) for a in e.args], block)
         raise InternalError(f"{e} is not in the grammar")
 
-    def _alu(self, e: Alu, args: Sequence[str]) -> str:
+    def _alu(self, e: Alu, args: Sequence[str], block: Block) -> str:
         args = [
             self.names.size(int(x.value)) if _is_shape(e, x) and isinstance(x, Const) else text
             for x, text in zip(e.args, args, strict=True)
@@ -160,11 +161,21 @@ class Expression:
             kind = "i" if e.args[0].dtype.kind == "i" else "u"
             return f"sx_{word}_{kind}64({args[0]}, {args[1]})"
         if self.names.wide and _is_bound(e):
+            if _is_clip(e) and args[0].startswith("sx_atleast_f32("):
+                return self._clip(e, block)
             word = "atleast" if e.op == "max" else "atmost"
             return f"sx_{word}_{suffix(e.dtype)}({args[0]}, {args[1]})"
         last = e.args[-1]
         shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
+
+    def _clip(self, e: Alu, block: Block) -> str:
+        """x between two constants, which are declared where the function begins."""
+        inner, most = e.args
+        assert isinstance(inner, Alu)
+        x, least = inner.args
+        limits = (f"sx_limit_f32({bare(self.text(c, block))})" for c in (least, most))
+        return f"{CLIP}{bare(self.text(x, block))}, {', '.join(limits)})"
 
     def _plain(self, e: Alu, args: Sequence[str]) -> str:
         """C's own int64 arithmetic; x + (-c) as x - c."""
@@ -184,6 +195,8 @@ class Expression:
                 self.texts[e, block] = self.known[text, outer]
                 return []
         name = self.texts[e, block] = self.known[text, block] = self.names.fresh("v")
+        if text.startswith(CLIP):
+            self.names.clipped.add(name)
         small = self.names.wide and e.dtype.is_integer and e.dtype.bits < 32
         kind = "int32_t" if small else c_type(e.dtype)  # vectors of one width are quick
         return [f"const {kind} {name} = {bare(text)};"]
@@ -252,6 +265,14 @@ def _is_bound(e: Alu) -> bool:
     return last.value == last.value and (last.value != 0 or negative == (e.op == "min"))
 
 
+def _is_clip(e: Alu) -> bool:
+    """Whether a minimum with a constant is of a maximum with one that is no greater."""
+    match e:
+        case Alu("min", (Alu("max", (_, Const(least, _))) as inner, Const(most, t.float32))):
+            return _is_bound(inner) and least <= most
+    return False
+
+
 def _is_shape(e: Alu, x: Expr) -> bool:
     """Whether an operand is a number that comes from a shape: a parameter, unless it divides."""
     compared = e.op in ("add", "sub", "mul", "lt", "le")
@@ -315,6 +336,7 @@ def stored(names: Writer, text: str, e: Expr, b: Buffer) -> str:
     """The text of e as it is written to an element of b: NaN canonical, unless bits only move or
     nobody sees them."""
     quiet = is_move(e) or (isinstance(e, Cast) and _never_nan(e)) or b.root in names.unseen
+    quiet = quiet or text.startswith(CLIP) or text in names.clipped
     return text if quiet or not b.dtype.is_float else canonical(text, b.dtype)
 
 

@@ -31,7 +31,8 @@ class Writer:
     index is known where their loops would be. threads: whether work is shared out among threads;
     shares: whether it was. choices: of schedules, where they are not the model's (choice.h).
     unseen: what is written with any payload of a NaN (kernel/payloads.py). around: what stands
-    before and after the loop that fixed axes are in.
+    before and after the loop that fixed axes are in. clipped: values whose NaN is
+    canonical.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Writer:
     choices: Choices | None = None
     unseen: frozenset[Buffer] = frozenset()
     around: tuple[list[str], list[str]] = ([], [])
+    clipped: set[str] = field(default_factory=set)
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""
