@@ -27,6 +27,7 @@ from sardonyx.kernel.expr import (
     Fold,
     Load,
     Where,
+    free_axes,
     walk,
 )
 from sardonyx.kernel.ir import Compute
@@ -174,11 +175,11 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    body = [*_product(p, names, helpers), f"{call_of(c)}(&product);"]
+    body = [*_product(p, names, helpers, scope), f"{call_of(c)}(&product);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
 
-def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
+def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The declarations of `self`, `runs` and `product`, for one point of the batch."""
     c, number = p.c, len(helpers)
     given = finishing(c, names, helpers)
@@ -199,6 +200,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         f"@_finish{number}",
         "&self",
         f"{{{', '.join(map(names.size, _choice(p, names)))}}}",
+        _back(p, names, scope),
     ]
     listed = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in segments(p))
     return [
@@ -206,6 +208,15 @@ def _product(p: Product, names: Writer, helpers: list[list[str]]) -> list[str]:
         f"const sx_run runs[] = {{{listed}}};",
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
+
+
+def _back(p: Product, names: Writer, scope: Scope) -> str:
+    """Each turn of the loop around p that reads the same B goes through it the other way: what does
+    not fit a cache is then read from it in part."""
+    if not scope.loops or is_half(p.c):
+        return "0"
+    inner = scope.loops[-1]
+    return "0" if inner in free_axes(p.packed)[id(p.packed)] else names.given[inner]
 
 
 def _choice(p: Product, names: Writer) -> tuple[Dim, Dim, Dim, Dim]:
@@ -240,7 +251,10 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
 
     def body(begin: str, end: str) -> list[str]:
-        return [*_product(p, names, helpers), f"{call}_part(&product, chunk, {begin}, {end});"]
+        return [
+            *_product(p, names, helpers, scope),
+            f"{call}_part(&product, chunk, {begin}, {end});",
+        ]
 
     each = f"{call}_work({rows}, chunk, {terms})"
     few = isinstance(c.rows, int) and c.rows < FEW

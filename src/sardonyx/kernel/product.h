@@ -39,6 +39,7 @@ typedef struct {
   sx_finish *finish;
   const void *self;
   sx_choice choice;
+  int64_t back; /* odd: blocks are taken from the last on (where half is 0): what the call before read last is near */
 } sx_product;
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
    has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. */
@@ -137,7 +138,7 @@ SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_
       sx_blocks(h, small, &half, b, nb);
     } else {
       nb = wide <= (whole < left ? whole : left) ? wide : 1;
-      sx_blocks(k, tile, c, b, nb);
+      sx_blocks(k, tile, c, c->g->back & 1 ? b0 + b1 - b - nb : b, nb);
     }
   }
 }
