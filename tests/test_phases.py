@@ -11,6 +11,8 @@ import pytest
 from nets import Net, check_engines
 
 from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.ops import conv_transpose
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 
@@ -28,6 +30,10 @@ OTHERS: tuple[tuple[int, int, list[int], int, dict[str, Any]], ...] = (
     (16, 8, [2, 2], 1, {"strides": [2, 2], "pads": [1, 0, 1, 0]}),
     (16, 8, [2, 2], 1, {"strides": [2, 2], "output_padding": [1, 0]}),
     (16, 8, [2, 2], 1, {"strides": [2, 2], "dilations": [2, 1]}),
+    (6, 6, [3, 3], 6, {"strides": [2, 2], "pads": [1, 1, 0, 0]}),
+    (20, 20, [5, 4], 2, {"strides": [3, 1], "pads": [2, 1, 2, 2], "dilations": [1, 2]}),
+    (5, 3, [1, 2], 1, {"strides": [2, 3]}),
+    (3, 3, [10, 9], 1, {"strides": [9, 8], "pads": [3, 0, 3, 0]}),
 )
 
 
@@ -50,6 +56,56 @@ def net(cases: tuple[tuple[int, int, list[int], int, dict[str, Any]], ...]) -> N
 def test_transposed_convolutions_give_the_machines_bits(cases: Any) -> None:
     made = net(cases)
     check_engines(made)
+
+
+@pytest.mark.parametrize(("channels", "filters", "kernel", "group", "about"), OTHERS)
+def test_places_by_phase_have_the_bits_of_places_with_holes(
+    channels: int,
+    filters: int,
+    kernel: list[int],
+    group: int,
+    about: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, channels, 4, 3)).astype(np.float32)
+    w = rng.standard_normal((channels, filters // group, *kernel)).astype(np.float32)
+    found = []
+    for most in (conv_transpose.MOST_PHASES, 0):
+        monkeypatch.setattr(conv_transpose, "MOST_PHASES", most)
+        made = Net()
+        made.give(made.op("ConvTranspose", made.feed("x", x), w, group=group, **about))
+        found += Machine(made.graph()).run(made.feeds).values()
+    assert found[0].tobytes() == found[1].tobytes()
+    expected = transposed(x.astype(np.float64), w.astype(np.float64), group, about)
+    assert np.allclose(found[0], expected[..., : found[0].shape[2], : found[0].shape[3]], atol=1e-4)
+
+
+def transposed(x: Any, w: Any, group: int, about: dict[str, Any]) -> Any:
+    """Each element of x times the kernel, added where it belongs, in float64."""
+    (n, channels, *size), kernel = x.shape, w.shape[2:]
+    s, d = about["strides"], about.get("dilations", [1, 1])
+    sizes = zip(size, s, kernel, d, strict=True)
+    full = [(i - 1) * a + (k - 1) * q + 2 + a for i, a, k, q in sizes]
+    each, filters = channels // group, w.shape[1]
+    y = np.zeros((n, group * filters, *full))
+    for c, *r in np.ndindex(channels, *kernel):
+        g = slice(c // each * filters, (c // each + 1) * filters)
+        at = [slice(j * q, j * q + i * a, a) for j, q, i, a in zip(r, d, size, s, strict=True)]
+        y[:, g, at[0], at[1]] += x[:, c, None] * w[c, :, *r][None, :, None, None]
+    begin = about.get("pads", [0, 0])[:2]
+    return y[:, :, begin[0] :, begin[1] :]
+
+
+def test_around_x_are_zeros_as_around_that_of_a_convolution() -> None:
+    x, w = np.ones((1, 1, 3), np.float32), np.array([[[1, np.inf, 1]]], np.float32)
+    made = Net()
+    given = made.feed("x", x)
+    made.give(made.op("ConvTranspose", given, w), made.op("Conv", given, w, pads=[2, 2]))
+    y, same = Machine(made.graph()).run(made.feeds).values()
+    assert np.isnan(y[0, 0, 0])
+    assert np.isposinf(y[0, 0, 2])
+    assert y.tobytes() == same.tobytes()
 
 
 def test_windows_that_touch_are_products() -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sardonyx.dims import Dim, extreme
+from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree, ceil_div, numbers
-from sardonyx.ops.window import conjunction, per_axis, split_padding, window, within
+from sardonyx.ops.window import conjunction, window
 
 BLOCK = 16
 
@@ -53,103 +53,6 @@ def conv(
         )
 
     return grouped(k, x, b, group, filters, win.output, element)
-
-
-@operator("ConvTranspose", 1, 11, 22, accuracy="rounding")
-def conv_transpose(
-    k: Builder,
-    x: Tensor,
-    w: Tensor,
-    b: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    output_padding: Sequence[int] | None = None,
-    output_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Tensor:
-    """y[n, m, o] = sum of x[n, c, i] * w[c, m, r] where i * stride + r * dilation - pad = o.
-
-    A term for which x has no such i (a hole or a border) is absent.
-    """
-    total, filters, *kernel = numbers(w.shape, "the shape of the weights")
-    check_weights(x, total, total, group, kernel, kernel_shape)
-    channels, rank = total // group, len(kernel)
-    s = per_axis(strides, rank, 1, "strides")
-    d = per_axis(dilations, rank, 1, "dilations")
-    adjust = per_axis(output_padding, rank, 0, "output_padding")
-    full = [
-        (n - 1) * stride + a + (size - 1) * q + 1
-        for n, stride, a, size, q in zip(x.shape[2:], s, adjust, kernel, d, strict=True)
-    ]
-    wanted: Sequence[Dim] = list(output_shape or ())[-rank:]
-    if auto_pad.startswith("SAME") and not wanted:
-        same = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
-        wanted = [extreme("min", a, b) for a, b in zip(same, full, strict=True)]
-    begin, out = _transposed_output(full, wanted, auto_pad, pads)
-    weight = weight_loader(w, channels)
-
-    def apart(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
-        """Where windows touch but do not overlap: all terms but those of one place are absent."""
-        at, r = (
-            [i // q for i, q in zip(o, s, strict=True)],
-            [i % q for i, q in zip(o, s, strict=True)],
-        )
-        return sum_of_products(
-            k,
-            channels,
-            [1] * rank,
-            lambda c, _: (
-                x.guard((n, g * channels + c, *at)),
-                weight((g * channels + c, m, *r)),
-            ),
-        )
-
-    def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
-        def spread(r: Sequence[Expr]) -> list[Expr]:
-            return [i + p - j * q for i, p, j, q in zip(o, begin, r, d, strict=True)]
-
-        def source(r: Sequence[Expr]) -> list[Expr]:
-            return [i if q == 1 else i // q for i, q in zip(spread(r), s, strict=True)]
-
-        def present(r: Sequence[Expr]) -> Expr:
-            whole = [(i % q).eq(0) for i, q in zip(spread(r), s, strict=True) if q > 1]
-            return conjunction([*whole, within(source(r), [0] * rank, x.shape[2:])])
-
-        return sum_of_products(
-            k,
-            channels,
-            kernel,
-            lambda c, r: (
-                x.guard((n, g * channels + c, *source(r))),
-                weight((g * channels + c, m, *r)),
-            ),
-            present,
-        )
-
-    touching = list(s) == kernel and not any(begin) and set(d) == {1}
-    whole = all(n == i * q for n, i, q in zip(out, x.shape[2:], s, strict=True))
-    return grouped(k, x, b, group, filters, out, apart if touching and whole else element)
-
-
-def _transposed_output(
-    full: Sequence[Dim],
-    wanted: Sequence[Dim],
-    auto_pad: str,
-    pads: Sequence[int] | None,
-) -> tuple[Sequence[Dim], Sequence[Dim]]:
-    """The padding at the beginnings and the output's sizes; `full` is the output's size without
-    padding, `wanted` the sizes asked for, if any, from which the padding then follows."""
-    rank = len(full)
-    if wanted:
-        total = [extreme("max", a - b, 0) for a, b in zip(full, wanted, strict=True)]
-        return split_padding(total, auto_pad == "SAME_UPPER")[0], wanted
-    given = per_axis(pads if auto_pad == "NOTSET" else None, 2 * rank, 0, "pads")
-    begin, end = given[:rank], given[rank:]
-    return begin, [n - p - q for n, p, q in zip(full, begin, end, strict=True)]
 
 
 def grouped(

@@ -1,6 +1,7 @@
 """Results that have nothing to do with one another become launches of their own.
 
-    y, z = Split(x)   =>   y = x[:, :n];  z = x[:, n:]
+    y, z = Split(x)         =>   y = x[:, :n];  z = x[:, n:]
+    y = ConvTranspose(x)    =>   a, b, ... = a convolution for each phase;  y = a and b in turn
 
 Each part may then vanish into what reads it, has the layout that suits it, and is not copied where
 nothing needs it.
@@ -11,25 +12,61 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sardonyx.kernel.expr import is_move
+from sardonyx.kernel.expr import Buffer, Fold, Load, is_move, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.types import TensorType
 
 
 def part_results(program: Program) -> Program:
-    """The program with a launch for each result of what only moves elements."""
-    launches = tuple(part for launch in program.launches for part in _parts(launch))
-    return drop_unused(replace(program, launches=launches))
+    """The program with a launch for each result of what only moves elements, and for each
+    convolution of what has several."""
+    tensors = dict(program.tensors)
+    launches = tuple(part for launch in program.launches for part in _parts(launch, tensors))
+    return drop_unused(replace(program, tensors=tensors, launches=launches))
 
 
-def _parts(launch: Launch) -> Iterator[Launch]:
+def _parts(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
     kernel = launch.kernel
-    made = {s.buffer: s for s in kernel.body if isinstance(s, Compute) and is_move(s.expr)}
-    whole = len(made) == len(kernel.body) and set(made) == set(kernel.outputs)
-    if len(made) < 2 or kernel.views or not whole:
+    body = [s for s in kernel.body if isinstance(s, Compute)]
+    if len(body) < 2 or len(body) < len(kernel.body) or kernel.views:
         yield launch
-        return
-    for name, out in zip(launch.writes, kernel.outputs, strict=True):
-        own = replace(kernel, outputs=(out,), body=(made[out],))
-        yield replace(launch, kernel=own, writes=(name,))
+    elif all(is_move(s.expr) for s in body) and {s.buffer for s in body} == set(kernel.outputs):
+        made = {s.buffer: s for s in body}
+        for name, out in zip(launch.writes, kernel.outputs, strict=True):
+            own = replace(kernel, outputs=(out,), body=(made[out],))
+            yield replace(launch, kernel=own, writes=(name,))
+    elif any(_is_convolution(s) and s.buffer.root in kernel.temporaries for s in body):
+        yield from _statements(launch, body, tensors)
+    else:
+        yield launch
+
+
+def _is_convolution(s: Compute) -> bool:
+    folds = (e for e in walk(s.expr) if isinstance(e, Fold))
+    return any(e.kind == "dot" and len(e.axes) > 2 for e in folds)
+
+
+def _statements(
+    launch: Launch, body: list[Compute], tensors: dict[str, TensorType]
+) -> Iterator[Launch]:
+    """A launch for each statement; what one hands to another is a tensor."""
+    kernel = launch.kernel
+    names = dict[Buffer, str]()
+    for bound in (
+        zip(kernel.inputs, launch.reads, strict=True),
+        zip(kernel.outputs, launch.writes, strict=True),
+    ):
+        names |= {b: name for b, name in bound if b is not None and name is not None}
+    for b in kernel.temporaries:
+        name = names[b] = unused(f"{launch.writes[0]}.{b.name}", tensors)
+        tensors[name] = TensorType(b.dtype, b.shape)
+    for s in body:
+        loaded = (e.buffer.root for e in walk(s.expr) if isinstance(e, Load))
+        reads = [b for b in dict.fromkeys(loaded) if b in names]
+        own = replace(
+            kernel, inputs=tuple(reads), outputs=(s.buffer.root,), temporaries=(), body=(s,)
+        )
+        writes = (names[s.buffer.root],)
+        yield replace(launch, kernel=own, reads=tuple(names[b] for b in reads), writes=writes)

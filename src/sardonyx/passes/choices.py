@@ -18,7 +18,7 @@ from sardonyx.kernel.print_tiles import across
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
-MOST = 16  # loops that one becomes
+MOST = 64  # loops that one becomes
 
 
 def split_choices(program: Program) -> Program:

@@ -4,7 +4,8 @@
  -> y[.., q, p] = sum over c of X[c, q] * W[c, p]
 
 A transposed convolution whose windows do not overlap is then a product of matrices like any other:
-p belongs to W alone, q to X alone. The output is the same bytes under another shape.
+p belongs to W alone, q to X alone. A choice by the phase becomes loops (choices.py). The output is
+the same bytes under another shape.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sardonyx.dims import Dim, divide
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Where, walk
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
 
 def split_phases(program: Program) -> Program:
-    """Sums of products over steps and phases."""
+    """Sums of products over steps and phases, and choices by phases."""
     return replace(program, launches=tuple(map(_launch, program.launches)))
 
 
@@ -52,11 +53,12 @@ def _statement(s: Stmt) -> Stmt:
 
 
 def _phases(s: Compute) -> dict[Axis, tuple[int, Dim]]:
-    """The axes on whose quotients and remainders a sum of products depends: how many phases, how
-    many steps."""
+    """The axes on whose quotients and remainders a sum of products or a choice depends: how many
+    phases, how many steps."""
     found: dict[Axis, tuple[int, Dim]] = {}
-    terms = [x for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot" for x in e.terms]
-    for e in walk(*terms):
+    inner = [x for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot" for x in e.terms]
+    inner += [e.cond for e in walk(s.expr) if isinstance(e, Where)]
+    for e in walk(*inner):
         match e:
             case Alu("idiv" | "imod", (Axis() as axis, Const(size, _)), _) if axis in s.axes:
                 count = divide(axis.extent, int(size))

@@ -1,0 +1,195 @@
+"""Transposed convolutions: each phase of the places, modulo the stride, is a convolution of x."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import gcd, prod
+
+from sardonyx.dims import Dim, extreme
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, lift, where
+from sardonyx.ops.conv import check_weights, grouped, sum_of_products, weight_loader
+from sardonyx.ops.registry import operator
+from sardonyx.ops.sizes import ceil_div, numbers
+from sardonyx.ops.window import conjunction, per_axis, split_padding
+
+MOST_PHASES = 64  # that are convolutions of their own
+
+
+@operator("ConvTranspose", 1, 11, 22, accuracy="rounding")
+def conv_transpose(
+    k: Builder,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """y[n, m, o] = b[m] + sum of x[n, c, i] * w[c, m, r], i * stride + r * dilation - pad = o.
+
+    As a convolution with the kernel mirrored: i ascends, and around x are zeros. A term for which
+    there is no whole i (a hole) is absent.
+    """
+    total, filters, *kernel = numbers(w.shape, "the shape of the weights")
+    check_weights(x, total, total, group, kernel, kernel_shape)
+    channels, rank = total // group, len(kernel)
+    s = per_axis(strides, rank, 1, "strides")
+    d = per_axis(dilations, rank, 1, "dilations")
+    adjust = per_axis(output_padding, rank, 0, "output_padding")
+    full = [
+        (n - 1) * stride + a + (size - 1) * q + 1
+        for n, stride, a, size, q in zip(x.shape[2:], s, adjust, kernel, d, strict=True)
+    ]
+    wanted: Sequence[Dim] = list(output_shape or ())[-rank:]
+    if auto_pad.startswith("SAME") and not wanted:
+        same = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
+        wanted = [extreme("min", a, b) for a, b in zip(same, full, strict=True)]
+    begin, out = _output(full, wanted, auto_pad, pads)
+    weight = weight_loader(w, channels)
+
+    def element(walks: Sequence[Walk], n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
+        def term(c: Expr, t: Sequence[Axis]) -> tuple[Expr, Expr]:
+            met = [walk.at(*each) for walk, *each in zip(walks, o, t, strict=True)]
+            channel = g * channels + c
+            weights = weight((channel, m, *(r for _, r in met)))
+            return x.guard((n, channel, *(i for i, _ in met))), weights
+
+        def present(t: Sequence[Axis]) -> Expr:
+            met = zip(walks, o, t, strict=True)
+            return conjunction([walk.there(*each) for walk, *each in met if walk.there])
+
+        holes = any(walk.there for walk in walks)
+        taps = [walk.taps for walk in walks]
+        return sum_of_products(k, channels, taps, term, present if holes else None)
+
+    def places(walks: Sequence[Walk], extents: Sequence[Dim]) -> Tensor:
+        return grouped(k, x, b, group, filters, extents, partial(element, walks))
+
+    axes = [Spread(*each) for each in zip(begin, kernel, s, d, strict=True)]
+    if all(axis.is_joined for axis in axes):
+        return places([axis.joined() for axis in axes], out)
+    if prod(s) > MOST_PHASES or not all(isinstance(n, int) for n in begin):
+        return places([axis.whole() for axis in axes], out)
+    counts = [ceil_div(n, stride) for n, stride in zip(out, s, strict=True)]
+    made = {
+        phases: places([axis.phase(p) for axis, p in zip(axes, phases, strict=True)], counts)
+        for phases in itertools.product(*map(range, s))
+    }
+    return next(iter(made.values())) if len(made) == 1 else _interleaved(k, made, s, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How places along an axis meet x: tap t of place o is at(o, t) in x, ascending, and in the
+    kernel; there(o, t): whether it is no hole, where there are any."""
+
+    taps: int
+    at: Callable[[Expr, Expr], tuple[Expr, Expr]]
+    there: Callable[[Expr, Expr], Expr] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An axis: its padding, the kernel's size, stride and dilation."""
+
+    begin: Dim
+    size: int
+    stride: int
+    dilation: int
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the phase of a place decides of its weights alone, not of where it lies in x."""
+        aligned = isinstance(self.begin, int) and self.begin % self.stride == 0
+        return aligned and self.size % self.stride == 0 and self.dilation == 1
+
+    def joined(self) -> Walk:
+        """All places, as steps and phases."""
+        taps, stride = self.size // self.stride, self.stride
+        origin = self.begin // self.stride - (taps - 1)
+
+        def at(o: Expr, t: Expr) -> tuple[Expr, Expr]:
+            step, phase = (o, lift(0)) if stride == 1 else (o // stride, o % stride)
+            return step + t + origin, phase + (taps - 1 - t) * stride
+
+        return Walk(taps, at)
+
+    def phase(self, phase: int) -> Walk:
+        """The places o * stride + phase."""
+        assert isinstance(self.begin, int)
+        start = phase + self.begin
+        met = [r for r in range(self.size) if (start - r * self.dilation) % self.stride == 0]
+        last = met[-1] if met else 0
+        common = gcd(self.stride, self.dilation)
+        origin = (start - last * self.dilation) // self.stride
+
+        def at(o: Expr, t: Expr) -> tuple[Expr, Expr]:
+            return o + origin + t * (self.dilation // common), last - t * (self.stride // common)
+
+        return Walk(len(met), at)
+
+    def whole(self) -> Walk:
+        """All places, and of the taps those that meet no hole."""
+
+        def spread(o: Expr, t: Expr) -> tuple[Expr, Expr]:
+            r = self.size - 1 - t
+            return o + self.begin - r * self.dilation, r
+
+        def at(o: Expr, t: Expr) -> tuple[Expr, Expr]:
+            i, r = spread(o, t)
+            return i if self.stride == 1 else i // self.stride, r
+
+        def there(o: Expr, t: Expr) -> Expr:
+            return (spread(o, t)[0] % self.stride).eq(0)
+
+        return Walk(self.size, at, None if self.stride == 1 else there)
+
+
+def _interleaved(
+    k: Builder, made: Mapping[tuple[int, ...], Tensor], s: Sequence[int], out: Sequence[Dim]
+) -> Tensor:
+    """The tensor of which each has a phase of the places, modulo s."""
+
+    def element(n: Axis, m: Axis, *o: Axis) -> Expr:
+        steps = [i if q == 1 else i // q for i, q in zip(o, s, strict=True)]
+
+        def side(known: tuple[int, ...]) -> Expr:
+            if len(known) == len(s):
+                return made[known][(n, m, *steps)]
+            axis, stride = o[len(known)], s[len(known)]
+            found = side((*known, stride - 1))
+            for p in reversed(range(stride - 1)):
+                found = where(axis % stride < p + 1, side((*known, p)), found)
+            return found
+
+        return side(())
+
+    first = next(iter(made.values()))
+    return k.compute((*first.shape[:2], *out), element)
+
+
+def _output(
+    full: Sequence[Dim],
+    wanted: Sequence[Dim],
+    auto_pad: str,
+    pads: Sequence[int] | None,
+) -> tuple[Sequence[Dim], Sequence[Dim]]:
+    """The padding at the beginnings and the output's sizes; `full` is the output's size without
+    padding, `wanted` the sizes asked for, if any, from which the padding then follows."""
+    rank = len(full)
+    if wanted:
+        total = [extreme("max", a - b, 0) for a, b in zip(full, wanted, strict=True)]
+        return split_padding(total, auto_pad == "SAME_UPPER")[0], wanted
+    given = per_axis(pads if auto_pad == "NOTSET" else None, 2 * rank, 0, "pads")
+    begin, end = given[:rank], given[rank:]
+    return begin, [n - p - q for n, p, q in zip(full, begin, end, strict=True)]
