@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -164,6 +165,19 @@ def test_a_square_is_rounded_once_whether_the_exponent_is_known_or_not() -> None
     assert np.array_equal(run("Pow", 15, x, np.int64(2)), x * x)
     assert np.array_equal(run("Pow", 15, x, f32(2, *[2] * 98, 2)), x * x)
     assert run("Pow", 15, f32(3, 3), f32(2, 1)).tolist() == [9, 3]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 2, 3])
+def test_a_power_is_the_same_whether_the_exponent_is_known_or_not(exponent: float) -> None:
+    edges = [0.0, -0.0, INF, -INF, NAN, -3, 1e-30, 1e-42, 3e38]
+    x = f32(*edges, *np.random.default_rng(2).random(99) * 9)
+    known, found = (run("Pow", 15, x, y) for y in (f32(exponent), f32(*[exponent] * x.size)))
+    assert known.tobytes() == found.tobytes()
+    real = [NAN if v == -3 and exponent == 0.5 else math.pow(v, exponent) for v in x.tolist()]
+    with np.errstate(over="ignore"):
+        expected = np.array(real).astype(np.float32)
+    assert np.array_equal(known, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(known[:2]), np.signbit(expected[:2]))
 
 
 def test_casts_saturate_wrap_and_round_once() -> None:

@@ -192,23 +192,45 @@ def pow_legacy(
 def power(k: Builder, x: Tensor, y: Tensor) -> Tensor:
     """x ** y in the type of x; arithmetic in the type that NumPy gives the pair, at least float32.
 
-    x ** 2 is x * x, rounded once.
+    x ** 2 and x ** 0.5 are x * x and the square root, rounded once, x ** 3 the product in float64.
     """
     if x.dtype.is_integer and y.dtype.is_integer:
         return elementwise(k, integer_power, x, y)
     types = [np.dtype(d.compute if d.is_float else d.name) for d in (x.dtype, y.dtype)]
     common = t.by_name(np.result_type(*types, np.float32).name)
-    squares = y.value is not None and all(v == 2 for v in y.value.reshape(-1))
-    raised = square if squares else float_power
-    return elementwise(k, lambda a, b: raised(cast(a, common), cast(b, common)), x, y)
+    exponents = [] if y.value is None else [float(v) for v in np.unique(y.value)]
+    known = POWERS.get(exponents[0]) if len(exponents) == 1 else None
+
+    def raised(a: Expr, b: Expr) -> Expr:
+        wide = cast(a, common)
+        return float_power(wide, cast(b, common)) if known is None else known(wide)
+
+    return elementwise(k, raised, x, y)
 
 
-def square(x: Expr, _: Expr) -> Expr:
+def square(x: Expr) -> Expr:
     return x * x
 
 
+def cube(x: Expr) -> Expr:
+    wide = cast(x, t.float64)
+    return cast(wide * wide * wide, x.dtype)
+
+
+def root(x: Expr) -> Expr:
+    """The square root, of -0 and -infinity that of +0 and +infinity, as of a power."""
+    found = alu("sqrt", where(x.eq(0.0), 0.0, x))
+    return where(x.eq(-INFINITY), INFINITY, found)
+
+
+POWERS: dict[float, Callable[[Expr], Expr]] = {2: square, 3: cube, 0.5: root}
+
+
 def float_power(x: Expr, y: Expr) -> Expr:
-    return where(y.eq(2), square(x, y), fn.pow(x, y))
+    value = fn.pow(x, y)
+    for exponent, simple in POWERS.items():
+        value = where(y.eq(exponent), simple(x), value)
+    return value
 
 
 def integer_power(x: Expr, y: Expr) -> Expr:
