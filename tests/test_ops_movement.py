@@ -66,6 +66,21 @@ def test_top_k_puts_a_nan_before_every_number_and_equals_in_order() -> None:
     np.testing.assert_array_equal(indices, [1, 2, 3, 0])
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 40), 1), ((40, 3), 0), ((2, 40, 2), 1)])
+@pytest.mark.parametrize("count", [0, 1, 7, 39, 40])
+def test_top_k_is_the_head_of_a_stable_sort(
+    shape: tuple[int, ...], axis: int, count: int, largest: int
+) -> None:
+    x = RANDOM.integers(-9, 9, shape).astype(np.float32)
+    x.flat[[5, 50]] = np.nan
+    values, indices = run("TopK", x, [count], axis=axis, largest=largest, outputs=2)
+    key = np.where(np.isnan(x), np.inf, x) * (-1 if largest else 1)
+    order = np.argsort(key, axis, kind="stable").take(range(count), axis)
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
+
+
 def test_moving_keeps_the_payload_of_a_nan() -> None:
     x = np.array([0x7FC12345, 0xFFC00001], np.uint32).view(np.float32)
     for y in (

@@ -1,4 +1,4 @@
-"""Operators that write where an index tensor says, and TopK.
+"""Operators that write where an index tensor says.
 
 An index counts from the end where it is negative; one that is out of range is a run-time error.
 Updates are made in row-major order, so that of several to one element the last one stays.
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, alu, lift
+from sardonyx.kernel.expr import Axis, Expr, lift
 from sardonyx.ops.common import maximum, minimum, normalize_axis
 from sardonyx.ops.index import replaced, wrapped
 from sardonyx.ops.registry import operator
@@ -107,60 +106,3 @@ def loops(k: Builder, extents: Sequence[Dim]) -> Iterator[tuple[Axis, ...]]:
     """Statements repeated for each index of a shape, in row-major order."""
     with ExitStack() as stack:
         yield tuple([stack.enter_context(k.loop(n)) for n in extents])
-
-
-@operator("TopK", 1)
-def top_k_1(k_: Builder, x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return _top_k(k_, x, k, axis, largest=True)
-
-
-@operator("TopK", 10)
-def top_k_10(k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return _top_k(k_, x, k.known()[0], axis, largest=True)
-
-
-@operator("TopK", 11, 24)
-def top_k(
-    k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Tensor, Tensor]:
-    return _top_k(k_, x, k.known()[0], axis, bool(largest))
-
-
-def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The first `count` elements of the axis in descending (or ascending) order, and where they
-    are. A NaN is larger than any number; of equal elements the one with the lower index is first.
-    """
-    a = normalize_axis(axis, x.rank)
-    size = x.shape[a]
-    if isinstance(size, int) and isinstance(count, int) and not 0 <= count <= size:
-        raise InvalidModel(f"k is {count}, the axis has {size} elements")
-
-    def rank(*i: Axis) -> Expr:
-        def before(j: Axis) -> Expr:
-            other = x[replaced(i, a, j)]
-            ahead = _less(x[i], other) if largest else _less(other, x[i])
-            behind = _less(other, x[i]) if largest else _less(x[i], other)
-            return ahead | (~behind & (j < i[a]))
-
-        return k.sum((size,), lambda j: lift(1), before)
-
-    ranks = k.compute(x.shape, rank, t.int64)
-    shape = [count if d == a else n for d, n in enumerate(x.shape)]
-
-    def index(*i: Axis) -> Expr:
-        return k.fold(
-            "min",
-            (size,),
-            lambda j: j,
-            lambda j: ranks[replaced(i, a, j)].eq(i[a]),
-        )
-
-    found = k.compute(shape, index, t.int64)
-    return k.compute(shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
-
-
-def _less(x: Expr, y: Expr) -> Expr:
-    """x < y, where a NaN is larger than any number."""
-    if not x.dtype.is_float:
-        return x < y
-    return (x < y) | (~alu("isnan", x) & alu("isnan", y))

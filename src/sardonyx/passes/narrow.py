@@ -41,12 +41,13 @@ def _narrowed(
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
         return [launch]
-    folds = {e for s in body for e in walk(s.expr) if isinstance(e, Fold)}
+    every = {e for s in body for e in walk(s.expr) if isinstance(e, Fold)}
+    folds = {e for e in every if e.kind == "dot"}
     written = [s.buffer.root for s in body]
     if len(folds) != 1 or len(set(written)) != len(written) or len(launch.writes) != 1:
         return [launch]
     (fold,) = folds
-    if fold.kind != "dot" or fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
+    if fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
         return [launch]
     found = of_bytes(launch, body, fold, tensors, weights)
     if found is not None:

@@ -1,0 +1,95 @@
+"""TopK: a heap of the best elements of a row, then sorted in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sardonyx import types as t
+from sardonyx.dims import Dim
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Expr, Operand, lift, where
+from sardonyx.ops.common import minimum, normalize_axis
+from sardonyx.ops.index import replaced
+from sardonyx.ops.order import PASSES, less
+from sardonyx.ops.registry import operator
+from sardonyx.ops.scatter import loops
+
+After = Callable[[Expr, Expr], Expr]
+
+
+@operator("TopK", 1)
+def top_k_1(k_: Builder, x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return _top_k(k_, x, k, axis, largest=True)
+
+
+@operator("TopK", 10)
+def top_k_10(k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return _top_k(k_, x, k.known()[0], axis, largest=True)
+
+
+@operator("TopK", 11, 24)
+def top_k(
+    k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Tensor, Tensor]:
+    return _top_k(k_, x, k.known()[0], axis, bool(largest))
+
+
+def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The first `count` elements of the axis in descending (or ascending) order, and where they
+    are. A NaN is larger than any number; of equal elements the one with the lower index is first.
+
+    The heap begins as the first elements; its root is the last of them in that order, and gives
+    way to each later element that is before it.
+    """
+    a = normalize_axis(axis, x.rank)
+    size = x.shape[a]
+    if isinstance(size, int) and isinstance(count, int) and not 0 <= count <= size:
+        raise InvalidModel(f"k is {count}, the axis has {size} elements")
+    found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
+    with (
+        loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i,
+        k.when(lift(count) > 0),
+    ):
+
+        def value(j: Operand) -> Expr:
+            return x.guard(replaced(i, a, j))
+
+        def beats(j: Expr, other: Expr) -> Expr:
+            return less(value(other), value(j)) if largest else less(value(j), value(other))
+
+        def after(j: Expr, other: Expr) -> Expr:
+            return beats(other, j) | (~beats(j, other) & (j > other))
+
+        heap = k.compute((count,), lambda j: j, t.int64)
+        with k.loop(count) as back:
+            _sift(k, heap, count - 1 - back, lift(count), after)
+        with k.loop(size) as j, k.when((j >= count) & beats(j, heap.guard((0,)))):
+            k.store(heap, (0,), j)
+            _sift(k, heap, lift(0), lift(count), after)
+        with k.loop(count) as back:
+            end = k.local(count - 1 - back)
+            last, root = k.local(heap.guard((end,))), k.local(heap.guard((0,)))
+            k.store(heap, (0,), last)
+            k.store(heap, (end,), root)
+            _sift(k, heap, lift(0), end, after)
+        with k.loop(count) as j:
+            k.store(found, replaced(i, a, j), heap[j])
+    return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
+
+
+def _sift(k: Builder, heap: Tensor, root: Expr, end: Expr, after: After) -> None:
+    """The element at the root moves down, below each that is after it, among the first `end`."""
+    (count,) = heap.shape
+    element, hole = k.local(heap.guard((root,))), k.local(root)
+    moving = k.local(hole * 2 + 1 < end)
+    with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
+        left = k.local(hole * 2 + 1)
+        right = minimum(left + 1, end - 1)
+        below = k.local(where(after(heap.guard((right,)), heap.guard((left,))), right, left))
+        k.set(moving, after(heap.guard((below,)), element))
+        with k.when(moving):
+            k.store(heap, (hole,), heap.guard((below,)))
+            k.set(hole, below)
+            k.set(moving, hole * 2 + 1 < end)
+    k.store(heap, (hole,), element)
