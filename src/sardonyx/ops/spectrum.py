@@ -80,13 +80,17 @@ def transform(
         raise InvalidModel(f"a signal has one or two parts, found {parts}")
     factor, wide = _factors(k, n, inverse, compute_type(x.dtype)), compute_type(x.dtype)
     shape = [bins if d == a else size for d, size in enumerate(x.shape[:-1])]
+    whole = x
+    if n != x.shape[a]:
+        cut = [n if d == a else size for d, size in enumerate(x.shape)]
+        whole = k.compute(cut, lambda *i: x.guard(i), x.dtype)
 
     def element(*i: Axis) -> Expr:
         *place, part = i
         total = k.dot(
             (n, parts),
             lambda q, c: (
-                x.guard((*replaced(place, a, q), c)),
+                whole[(*replaced(place, a, q), c)],
                 factor[part, c, (q * place[a]) % n],
             ),
         )

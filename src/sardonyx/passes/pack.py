@@ -111,15 +111,23 @@ def _pair(s: Compute, constant: set[Buffer], times: Dim, name: str) -> Pair | No
 
 
 def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
-    """s with the lanes that suit it: along an axis of weights, else along its innermost axis."""
-    for axis in reversed(s.axes):
-        c = contraction(s, axis)
-        if c is not None and _is_constant(c.b, constant):
-            return c
+    """s with the lanes that suit it: along an axis of weights that fills them, the innermost of
+    several, else along its innermost axis."""
+    found = (contraction(s, axis) for axis in reversed(s.axes))
+    known = [c for c in found if c is not None and _is_constant(c.b, constant)]
+    if known:
+        return max(known, key=_in_use)
     c = contraction(s, s.axes[-1]) if s.axes else None
     if c is None or not at_least(c.rows * times, FEW_ROWS):
         return None
     return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
+
+
+def _in_use(c: Contraction) -> float:
+    """The share of the lanes that is in use, from half on counted as all."""
+    n = c.lanes.extent
+    share = n / (-(-n // LANES) * LANES) if isinstance(n, int) and n else 1.0
+    return share if share < 0.5 else 1.0
 
 
 def _is_constant(b: Expr, constant: set[Buffer]) -> bool:

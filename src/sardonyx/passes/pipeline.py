@@ -28,6 +28,7 @@ from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
+from sardonyx.passes.widen import widen
 
 Step: TypeAlias = Callable[[Program], Program]
 
@@ -41,6 +42,7 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         join_shuffles,
         narrow,
         part_results,
+        widen,
         fuse,
         without_quotients,
         partial(compute_known, fused=fused),

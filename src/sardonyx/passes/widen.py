@@ -1,0 +1,155 @@
+"""Sums of products of float16 and bfloat16 are taken of float32 copies of their factors.
+
+    y[m] = float16(dot over k of float32(a[..]) * float32(b[..]) + ..)
+
+    =>  a', b' = float32(a), float32(b);  s[m] = dot over k of a'[..] * b'[..] + ..;  y = float16(s)
+
+Widening is exact, and the sum is of float32 anyhow: no bit changes. Weights are widened once; the
+others in launches of their own, which vanish into what makes them, as the rounding does into the
+sum. So these operators have the layouts, tiles and epilogues of float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.dims import at_least, product
+from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, cast, walk
+from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.types import Array, TensorType
+
+HALVES = (t.float16, t.bfloat16)
+READS = 4  # how often a factor is read, if its copy pays
+
+
+def widen(program: Program) -> Program:
+    """The program with sums of products of float32."""
+    tensors, weights = dict(program.tensors), dict(program.weights)
+    launches: list[Launch] = []
+    for launch in program.launches:
+        launches += _widened(launch, tensors, weights)
+    return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+
+
+def _widened(
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+) -> Iterator[Launch]:
+    """The launch, between those that widen its factors and the one that rounds its result."""
+    body = [s for s in launch.kernel.body if isinstance(s, Compute)]
+    whole = len(body) == len(launch.kernel.body) and launch.call is None
+    names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
+    wide: dict[Buffer, tuple[str, Buffer]] = {}
+    for b in _factors(body, set(weights), names) if whole else ():
+        old = names[b]
+        assert old is not None
+        name = unused(f"{old}.float32", tensors)
+        tensors[name] = TensorType(t.float32, b.shape)
+        wide[b] = name, Buffer(b.name, t.float32, b.shape)
+        if old in weights:
+            weights[name] = np.asarray(weights[old]).astype(np.float32)
+        else:
+            yield _copy(old, b, name, t.float32)
+    if not wide:
+        yield launch
+        return
+    made = _with(launch, body, wide)
+    last = made.kernel.body[-1]
+    (out,), (to,) = made.kernel.outputs[:1], made.writes[:1]
+    assert isinstance(last, Compute)
+    inner = last.expr.x if isinstance(last.expr, Cast) else None
+    if (
+        inner is None
+        or inner.dtype is not t.float32
+        or last.buffer is not out
+        or len(made.writes) > 1
+    ):
+        yield made
+        return
+    total = Buffer(out.name, t.float32, out.shape)
+    name = unused(f"{to}.float32", tensors)
+    tensors[name] = TensorType(t.float32, out.shape)
+    kernel = replace(
+        made.kernel,
+        outputs=(total,),
+        body=(*made.kernel.body[:-1], Compute(total, last.axes, inner)),
+        views=(),
+    )
+    yield replace(made, kernel=kernel, writes=(name,))
+    yield _copy(name, total, to, out.dtype)
+
+
+def _factors(
+    body: list[Compute], weights: set[str], names: dict[Buffer | None, str | None]
+) -> list[Buffer]:
+    """The inputs that are factors of sums of products, and nothing else, if copies pay."""
+    loads = [(s, e) for s in body for e in walk(s.expr) if isinstance(e, Load)]
+    found: dict[Buffer, bool] = {}
+    for s in body:
+        for fold in (e for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot"):
+            for x in fold.terms:
+                load = _half(x)
+                if load is not None and load.buffer.root in names:
+                    b = load.buffer.root
+                    pays = names[b] in weights or _is_read_often(s, fold, b)
+                    found[b] = found.get(b, True) and pays
+    terms = {
+        id(x.x)
+        for s in body
+        for e in walk(s.expr)
+        if isinstance(e, Fold) and e.kind == "dot"
+        for x in e.terms
+        if isinstance(x, Cast)
+    }
+    other = {e.buffer.root for _, e in loads if id(e) not in terms}
+    return [b for b, pays in found.items() if pays and b not in other]
+
+
+def _half(x: Expr) -> Load | None:
+    match x:
+        case Cast(Load(b) as load, t.float32) if b.dtype in HALVES:
+            return load
+    return None
+
+
+def _is_read_often(s: Compute, fold: Fold, b: Buffer) -> bool:
+    """Whether the terms of all sums are a multiple of the elements of a factor."""
+    terms = product(tuple(a.extent for a in (*s.axes, *fold.axes)))
+    return at_least(terms - READS * product(b.shape), 0)
+
+
+def _with(launch: Launch, body: list[Compute], wide: dict[Buffer, tuple[str, Buffer]]) -> Launch:
+    """The launch reading the copies."""
+
+    def widened(s: Compute) -> Compute:
+        given: dict[Expr, Expr] = {}
+        for e in walk(s.expr):
+            load = _half(e)
+            if load is None or load.buffer.root not in wide:
+                continue
+            root, b = wide[load.buffer.root][1], load.buffer
+            own = root if b is b.root else Buffer(b.name, t.float32, b.shape, base=root)
+            default = None if load.default is None else cast(load.default, t.float32)
+            given[e] = Load(own, load.index, load.mode, default)
+        return replace(s, expr=rewrite(s.expr, given))
+
+    inputs = tuple(wide[b][1] if b in wide else b for b in launch.kernel.inputs)
+    reads = tuple(
+        wide[b][0] if b in wide else n
+        for b, n in zip(launch.kernel.inputs, launch.reads, strict=True)
+    )
+    kernel = replace(launch.kernel, inputs=inputs, body=tuple(widened(s) for s in body), views=())
+    return replace(launch, kernel=kernel, reads=reads)
+
+
+def _copy(old: str, b: Buffer, new: str, dtype: t.DType) -> Launch:
+    """What converts a tensor."""
+    source, target = Buffer("x", b.dtype, b.shape), Buffer("y", dtype, b.shape)
+    axes = tuple(Axis(f"i{n}", d) for n, d in enumerate(b.shape))
+    body = (Compute(target, axes, cast(Load(source, axes), dtype)),)
+    return Launch(Kernel("convert", (source,), (target,), (), (), body), (old,), (new,), ())
