@@ -99,7 +99,7 @@ def write(
 ) -> Written:
     """A graph of concrete shapes as C files with a main; the naive print if not scheduled."""
     program = lower(graph, overridable=False)
-    program = optimise(program, fused) if scheduled else fold_constants(program, fused)
+    program = optimise(program, fused, roomy=True) if scheduled else fold_constants(program, fused)
     return write_program(program, folder, scheduled=scheduled, fused=fused, prefix=prefix)
 
 

@@ -184,7 +184,7 @@ class NativeEngine:
     def _compile(self, graph: Graph, overridden: bool) -> _Compiled:
         program = lower(graph, overridable=overridden)
         if self._schedule:
-            program = optimise(program, self._fused)
+            program = optimise(program, self._fused, roomy=True)
         else:
             program = fold_constants(program, self._fused)
         made = None if graph.symbols else plan(timeline_of(program))

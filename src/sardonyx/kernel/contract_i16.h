@@ -14,7 +14,11 @@ typedef __m512i sx_ints, sx_two;
 #define sx_i_spread(s) _mm512_set1_epi32(s)
 #define sx_i_load(p) _mm512_loadu_si512((const void *)(p))
 #define sx_i_store(p, v) _mm512_storeu_si512((void *)(p), v)
+#if defined(__AVX512VNNI__)
+#define sx_i_madd(c, w, q) _mm512_dpwssd_epi32(c, w, q)
+#else
 #define sx_i_madd(c, w, q) _mm512_add_epi32(c, _mm512_madd_epi16(w, q))
+#endif
 #elif defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_I_PIECES 2
@@ -23,7 +27,26 @@ typedef __m256i sx_ints, sx_two;
 #define sx_i_spread(s) _mm256_set1_epi32(s)
 #define sx_i_load(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define sx_i_store(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#if defined(__AVXVNNI__)
+#define sx_i_madd(c, w, q) _mm256_dpwssd_avx_epi32(c, w, q)
+#else
 #define sx_i_madd(c, w, q) _mm256_add_epi32(c, _mm256_madd_epi16(w, q))
+#endif
+#elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(SX_PORTABLE)
+#include <arm_neon.h>
+#define SX_I_PIECES 4
+typedef int32x4_t sx_ints;
+typedef int16x8_t sx_two;
+#define sx_i_zero() vdupq_n_s32(0)
+#define sx_i_spread(s) vreinterpretq_s16_s32(vdupq_n_s32(s))
+#define sx_i_load(p) vld1q_s32((const int32_t *)(const void *)(p))
+#define sx_i_store(p, v) vst1q_s32((int32_t *)(void *)(p), v)
+SX_TILE int32x4_t sx_i_madd(int32x4_t c, int32x4_t v, int16x8_t q) {
+  const int16x8_t w = vreinterpretq_s16_s32(v);
+  const int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(q));
+  return vaddq_s32(c, vpaddq_s32(low, vmull_high_s16(w, q)));
+}
+#define sx_i_madd sx_i_madd
 #else
 #define SX_I_PIECES 1
 typedef struct { uint32_t u[16]; } sx_ints;
@@ -48,13 +71,17 @@ SX_TILE sx_two sx_i_last(const int16_t *x) { return sx_i_spread((int32_t)(uint16
 #if SX_I_PIECES == 1
 typedef struct { sx_ints a; } sx_i16;
 #define SX_I_EACH(M) M(a, 0)
-#else
+#elif SX_I_PIECES == 2
 typedef struct { sx_ints a, b; } sx_i16;
 #define SX_I_EACH(M) M(a, 0) M(b, 1)
+#else
+typedef struct { sx_ints a, b, c, d; } sx_i16;
+#define SX_I_EACH(M) M(a, 0) M(b, 1) M(c, 2) M(d, 3)
 #endif
-#define SX_I_LOAD(f, i) r.f = sx_i_load(p + i * 8);
+#define SX_I_WIDE (16 / SX_I_PIECES)
+#define SX_I_LOAD(f, i) r.f = sx_i_load(p + i * SX_I_WIDE);
 SX_TILE sx_i16 sx_i_load16(const int32_t *p) { sx_i16 r; SX_I_EACH(SX_I_LOAD) return r; }
-#define SX_I_STORE(f, i) sx_i_store(p + i * 8, v.f);
+#define SX_I_STORE(f, i) sx_i_store(p + i * SX_I_WIDE, v.f);
 SX_TILE void sx_i_store16(int32_t *p, sx_i16 v) { SX_I_EACH(SX_I_STORE) }
 #define SX_I_CLEAR(f, i) r.f = sx_i_zero();
 SX_TILE sx_i16 sx_i_zero16(void) { sx_i16 r; SX_I_EACH(SX_I_CLEAR) return r; }
@@ -75,7 +102,7 @@ SX_TILE void sx_i_tile(const int n, SX_PARAMETERS(int16_t, int16_t, int32_t)) {
     const int64_t end = k + whole;
     const int16_t *v = w;
 #ifdef sx_i_madd
-#define SX_I_WEIGHTS(f, i) const sx_ints w##f = sx_i_load(v + 16 * i);
+#define SX_I_WEIGHTS(f, i) const sx_ints w##f = sx_i_load(v + 2 * SX_I_WIDE * i);
 #define SX_I_MADD(f, i) o.f = sx_i_madd(o.f, w##f, q);
 #else
 #define SX_I_WEIGHTS(f, i)

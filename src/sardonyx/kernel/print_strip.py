@@ -80,6 +80,23 @@ def print_strip(
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
 
 
+def is_strip(s: Compute) -> bool:
+    """Whether s is one strip of bytes without a sum."""
+    if [a.extent for a in s.axes] != [LANES] or s.buffer.dtype not in (t.uint8, t.int8):
+        return False
+    return not any(isinstance(e, Fold | Iterate) for e in walk(s.expr))
+
+
+def print_alone(s: Compute, names: Writer) -> list[str]:
+    """The statements of a strip that is all of s."""
+    given, lane = dict(names.given), names.fresh("l")
+    i = names.given[s.axes[0]] = names.fresh("i")
+    here = f"const int64_t {i} = {lane};"
+    lines = [*hoisted(s.expr, names), *print_strip(s, s.axes[0], names, lane, here, str(LANES))]
+    names.given = given
+    return ["{", *lines, "}"]
+
+
 def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[str]:
     """The statements for what is rounded to uint8 on the way; its places in the rest have names."""
     free, nodes = free_axes(s.expr), list(_always(s.expr, names.given))

@@ -40,6 +40,7 @@ from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
+from sardonyx.kernel.print_strip import is_strip, print_alone
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
 from sardonyx.kernel.print_windows import packed_window, print_windows
@@ -145,6 +146,8 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) 
 
 def _form(s: Compute, names: Writer) -> Form:
     """The form that suits s."""
+    if is_strip(s):
+        return lambda: print_alone(s, names), None
     if suits_strips(s):
         return lambda: print_strips(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):

@@ -97,7 +97,8 @@ def _kind(e: Expr) -> tuple[object, ...]:
 
 
 def assignments(targets: Sequence[Target]) -> list[Stmt]:
-    """Statements that store each value, raw; a float that several need is computed once."""
+    """Statements that store each value, raw; a float, or an int32,
+    that several need is computed once."""
     roots = [value for *_, value in targets]
     uses = Counter(c for e in walk(*roots) for c in children(e)) + Counter(roots)
     texts: dict[Expr, Expr] = {}
@@ -105,7 +106,8 @@ def assignments(targets: Sequence[Target]) -> list[Stmt]:
     for buffer, index, root in targets:
         for e in _missing(root, texts):
             found = texts[e] = _rebuilt(e, [texts[c] for c in children(e)])
-            if uses[e] > 1 and e.dtype.is_float and not isinstance(e, Const | Local):
+            shared = e.dtype.is_float or e.dtype is t.int32
+            if uses[e] > 1 and shared and not isinstance(e, Const | Local):
                 local = Local(f"v{len(made)}", e.dtype)
                 made.append(Set(local, found))
                 texts[e] = local

@@ -168,7 +168,8 @@ def _compiled(
 ) -> _Compiled:
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
     bound = bind(graph, types, fed)
-    program = optimise(lower(bound, overridable=any(n in fed for n in bound.overridable)))
+    overridable = any(n in fed for n in bound.overridable)
+    program = optimise(lower(bound, overridable=overridable), roomy=True)
     works = tuple(_launch(program, launch) for launch in program.launches)
     choices = lookup(chosen(program, tuning))
     return _Compiled(bound, works, clocked(program, pool, choices=choices))

@@ -96,7 +96,7 @@ def tiled(k: Builder, x: Tensor, w: Tensor, b: Tensor | None, win: Window, m: in
 
     def element(n: Axis, f: Axis, i: Axis, j: Axis) -> Expr:
         tile = [[sums[r, c, n, i // m, j // m, f] for c in range(m + 2)] for r in range(m + 2)]
-        total = _both_ways(OUTPUT[m], tile, i % m, j % m)
+        total = both_ways(OUTPUT[m], tile, i % m, j % m)
         return total if b is None else total + b[f]
 
     return k.compute((x.shape[0], filters, *win.output), element, t.float32)
@@ -139,7 +139,7 @@ def _patches(k: Builder, x: Tensor, win: Window, m: int) -> Tensor:
         top, left = i * m - win.begin[0], j * m - win.begin[1]
         at = n, block * BLOCK + c
         patch = [[x.guard((*at, top + r, left + s)) for s in span] for r in span]
-        return _both_ways(INPUT[m], patch, p, q)
+        return both_ways(INPUT[m], patch, p, q)
 
     shape = (m + 2, m + 2, n, *tiles, ceil_div(channels, BLOCK), BLOCK)
     return k.compute(shape, element, t.float32)
@@ -165,7 +165,7 @@ def _products(k: Builder, patches: Tensor, weights: Tensor, channels: int) -> Te
 Transform = Callable[[Sequence[Expr]], list[Expr]]
 
 
-def _both_ways(transform: Transform, tile: list[list[Expr]], row: Expr, column: Expr) -> Expr:
+def both_ways(transform: Transform, tile: list[list[Expr]], row: Expr, column: Expr) -> Expr:
     """Element [row, column] of a tile transformed along its columns, then along its rows."""
     down = [transform([line[j] for line in tile]) for j in range(len(tile[0]))]
     return _chosen(column, transform([_chosen(row, found) for found in down]))

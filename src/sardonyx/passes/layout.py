@@ -21,10 +21,9 @@ from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.ops.registry import INTERNAL
-from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
+from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import TensorType
 
@@ -142,10 +141,10 @@ def _by_groups(launch: Launch) -> bool:
 
 
 def transformed(launch: Launch) -> str | None:
-    """The tensor whose patches a convolution by tiles (ops/winograd.py) transforms first."""
-    if not launch.performs(INTERNAL, WINOGRAD):
+    """The tensor whose patches a convolution by tiles transforms first."""
+    first = transform_in(launch.kernel)
+    if first is None:
         return None
-    first = launch.kernel.body[0]
     loads = (e for e in walk(*expressions(first)) if isinstance(e, Load))
     return next((name for e in loads if (name := name_of(launch, e)) is not None), None)
 

@@ -1,5 +1,7 @@
-"""What the passes see in the transforms of a convolution by tiles (ops/winograd.py).
+"""What the passes see in the transforms of a convolution by tiles (ops/winograd.py, and of
+bytes passes/fewer.py).
 
+transform_in(kernel)     what transforms the input, in a kernel that is a convolution by tiles
 patch_of(s)              the square of x that the input transform s reads for one tile
 outputs_of(s, sums)      the tile of y that the output transform s computes from sums
 """
@@ -12,8 +14,10 @@ from dataclasses import dataclass
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, Where, walk
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.place import checked
+
+AXES = 7  # of transformed patches: two in the tile, sample, rows, columns, blocks, channels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +31,14 @@ class Patch:
     dims: tuple[int, int]
     low: tuple[Expr, ...]
     open: bool
+
+
+def transform_in(kernel: Kernel) -> Compute | None:
+    """What transforms the patches of the input by tiles; None if the kernel does not."""
+    if len(kernel.body) < 3:
+        return None
+    wide = (s for s in kernel.body if isinstance(s, Compute) and len(s.axes) == AXES)
+    return next((s for s in wide if patch_of(s) is not None), None)
 
 
 def patch_of(s: Compute) -> Patch | None:

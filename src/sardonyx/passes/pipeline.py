@@ -14,6 +14,7 @@ from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.fewer import fewer_products
 from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.groups import join_shuffles
@@ -33,8 +34,8 @@ from sardonyx.passes.widen import widen
 Step: TypeAlias = Callable[[Program], Program]
 
 
-def steps(fused: bool = True) -> tuple[Step, ...]:
-    """The passes in order; each keeps the bits. `fused` as in the numerics contract."""
+def steps(fused: bool = True, roomy: bool = False) -> tuple[Step, ...]:
+    """The passes in order; each keeps the bits. `fused` and `roomy` as for `optimise`."""
     fold = partial(fold_constants, fused=fused)
     return (
         fold,
@@ -44,6 +45,7 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
         part_results,
         widen,
         fuse,
+        *((fewer_products,) if roomy else ()),
         without_quotients,
         partial(compute_known, fused=fused),
         block_channels,
@@ -61,17 +63,17 @@ def steps(fused: bool = True) -> tuple[Step, ...]:
     )
 
 
-def optimise(program: Program, fused: bool = True) -> Program:
+def optimise(program: Program, fused: bool = True, roomy: bool = False) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
-    constants are folded by its rules. What lies between two pieces of control flow is scheduled by
-    itself."""
+    constants are folded by its rules. roomy: weights may take several times their memory where that
+    saves time. What lies between two pieces of control flow is scheduled by itself."""
     if not any(launch.call for launch in program.launches):
-        return _optimise(program, fused)
+        return _optimise(program, fused, roomy)
     launches: list[Launch] = []
     tensors, weights = dict(program.tensors), dict(program.weights)
     for i, part in enumerate(_parts(program)):
         if not any(launch.call for launch in part.launches):
-            part = _apart(_optimise(part, fused), program, i)
+            part = _apart(_optimise(part, fused, roomy), program, i)
         launches += part.launches
         tensors.update(part.tensors)
         weights.update(part.weights)
@@ -118,9 +120,9 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
     return replace(part, launches=launches, tensors=tensors, weights=weights)
 
 
-def _optimise(program: Program, fused: bool) -> Program:
+def _optimise(program: Program, fused: bool, roomy: bool) -> Program:
     verify(program)
-    for step in steps(fused):
+    for step in steps(fused, roomy):
         program = step(program)
         verify(program)
     return program

@@ -24,10 +24,8 @@ from sardonyx.kernel.print_product import packed_product
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.unroll import Pool, Target, assignments
 from sardonyx.ops.common import minimum
-from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.window import conjunction, within
-from sardonyx.ops.winograd import NAME
-from sardonyx.passes.patches import Outputs, Patch, loads_of, outputs_of, patch_of
+from sardonyx.passes.patches import Outputs, Patch, loads_of, outputs_of, patch_of, transform_in
 from sardonyx.passes.program import Launch, Program
 
 LANES = 16
@@ -63,9 +61,7 @@ class _Parts:
 
 
 def _launch(launch: Launch) -> Launch:
-    if not launch.performs(INTERNAL, NAME):
-        return launch
-    parts = _parts(launch.kernel)
+    parts = None if transform_in(launch.kernel) is None else _parts(launch.kernel)
     kernel = None if parts is None else _blocked(parts, launch.kernel)
     return launch if kernel is None else replace(launch, kernel=kernel)
 
@@ -92,8 +88,8 @@ def _parts(kernel: Kernel) -> _Parts | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """A block of `count` tiles: what it holds of V and of P, one tile as it comes and goes, and the
-    tile at hand: its number in all, in the batch, down and across."""
+    """A block of `count` tiles: what it holds of V and of P, one tile of outputs and of x, bytes on
+    their way, and the tile at hand: its number in all, in the batch, down and across."""
 
     size: int
     blocks: int
@@ -103,6 +99,8 @@ class _Block:
     v: Buffer
     p: Buffer
     one: Buffer
+    held: Buffer
+    line: Buffer
     number: Local
     n: Local
     row: Local
@@ -114,16 +112,20 @@ def _block(parts: _Parts) -> _Block | None:
     size, blocks, total = shape[0], shape[-2], product(parts.tiles)
     if not (isinstance(size, int) and isinstance(blocks, int) and isinstance(filters, int)):
         return None
-    count = _count(total, 4 * size * size * (LANES * blocks + filters))
+    kinds = parts.patches.buffer.dtype, parts.products.buffer.dtype
+    each = LANES * blocks * kinds[0].bits + filters * kinds[1].bits
+    count = _count(total, size * size * each // 8)
     whole = filters % LANES == 0
     sums = (count, filters // LANES, size, size, LANES) if whole else (size, size, count, filters)
     found = (Local(name, t.int64) for name in ("tile", "n", "row", "column"))
     return _Block(
         size, blocks, filters, count,
         Axis("b", (total + (count - 1)) // count),
-        Buffer("v", t.float32, (count, blocks, size, size, LANES)),
-        Buffer("p", t.float32, sums),
-        Buffer("one", t.float32, (size, size, LANES)),
+        Buffer("v", kinds[0], (count, blocks, size, size, LANES)),
+        Buffer("p", kinds[1], sums),
+        Buffer("one", kinds[1], (size, size, LANES)),
+        Buffer("held", parts.patch.source.dtype, (size, size, LANES)),
+        Buffer("line", parts.outputs.buffer.dtype, (LANES,)),
         *found,
     )  # fmt: skip
 
@@ -150,9 +152,11 @@ def _blocked(parts: _Parts, kernel: Kernel) -> Kernel | None:
     )
     gone = parts.patches.buffer, parts.products.buffer
     kept = (b for b in kernel.temporaries if b not in gone)
+    more = [block.held] if parts.patch.open else []
+    more += [block.line] if block.line.dtype.bits == 8 else []
     return replace(
         kernel,
-        temporaries=(*kept, block.v, block.p, block.one),
+        temporaries=(*kept, block.v, block.p, block.one, *more),
         body=(*parts.before, For(block.axis, body)),
     )
 
@@ -205,7 +209,7 @@ def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
             return Load(patch.source, tuple(at.get(d, e) for d, e in enumerate(index)))
 
         def held(i: Expr, j: Expr, lanes: Axis = lanes) -> Load:
-            return Load(block.one, (i, j, lanes))
+            return Load(block.held, (i, j, lanes))
 
         target = r, where[channel]
         direct = _transformed(parts, block, target, lanes, element)
@@ -235,15 +239,14 @@ def _transformed(
 
 
 def _gathered(block: _Block, lanes: Axis, patch: Patch, element: Element) -> For:
-    """The patch, zeros where it lies outside x."""
+    """The patch, and what the border is where it lies outside x."""
     i, j = Axis("i", block.size), Axis("j", block.size)
     x = element(i, j)
     at, sizes = [x.index[d] for d in patch.dims], [patch.source.shape[d] for d in patch.dims]
     inside = within(at, [0, 0], sizes)
-    copy, zero = (
-        For(lanes, (Store(block.one, (i, j, lanes), e),)) for e in (x, lift(0.0, t.float32))
-    )
-    return For(i, (For(j, (If(inside, (copy,), (zero,)),)),))
+    border = next(load.default for load, *_ in patch.loads if load.default is not None)
+    copy, fill = (For(lanes, (Store(block.held, (i, j, lanes), e),)) for e in (x, border))
+    return For(i, (For(j, (If(inside, (copy,), (fill,)),)),))
 
 
 def _products(parts: _Parts, block: _Block) -> Compute:
@@ -255,14 +258,10 @@ def _products(parts: _Parts, block: _Block) -> Compute:
     if block.filters % LANES == 0:
         outer, lane = Axis("f", block.filters // LANES), Axis("l", LANES)
         axes, given = (r, outer, p, q, lane), {f: outer * LANES + lane}
-        shape = packed.buffer.shape
-        view = Buffer(
-            packed.buffer.name,
-            t.float32,
-            (*shape[:3], 1, *shape[3:]),
-            base=packed.buffer.root,
-        )
-        loads[packed] = Load(view, (p, q, outer, lift(0), *packed.index[3:-1], lane))
+        b, end = packed.buffer, -1 if packed.dtype.is_float else -2
+        view = Buffer(b.name, b.dtype, (*b.shape[:3], 1, *b.shape[3:]), base=b.root)
+        inner = (*packed.index[3:end], lane, *packed.index[end:][1:])
+        loads[packed] = Load(view, (p, q, outer, lift(0), *inner))
 
     def load(e: Load) -> Expr | None:
         if e.buffer is not parts.patches.buffer:
@@ -294,17 +293,25 @@ def _outputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
         where |= dict(zip(form.axes, places, strict=True))
         one: dict[Expr, Expr] = {form.core: Load(block.one, (*edge, lanes))}
         at = tuple(where.get(a, a) for a in s.axes)
-        body: Stmt = For(lanes, (Store(s.buffer, at, rewrite(s.expr, one | where), proven=True),))
+        body = _stored(s.buffer, at, rewrite(s.expr, one | where), lanes, block)
         for d in (1, 0):
             extent = form.axes[d].extent
             if not isinstance(extent, int) or extent % form.edge:
-                body = If(places[d] < extent, (body,))
-            body = For(edge[d], (body,))
-        nest = _nested(strip, [For(lanes, tuple(assignments(targets))), body])
+                body = [If(places[d] < extent, tuple(body))]
+            body = [For(edge[d], tuple(body))]
+        nest = _nested(strip, [For(lanes, tuple(assignments(targets))), *body])
         for a in form.channels:
             nest = [For(a, tuple(nest))]
         made += nest
     return made
+
+
+def _stored(b: Buffer, at: tuple[Expr, ...], e: Expr, lanes: Axis, block: _Block) -> list[Stmt]:
+    """What stores the outputs of one place; bytes are computed in a strip of their own."""
+    if b.dtype.bits != 8:
+        return [For(lanes, (Store(b, at, e, proven=True),))]
+    made = Compute(block.line, (lanes,), e)
+    return [made, For(lanes, (Store(b, at, Load(block.line, (lanes,)), proven=True),))]
 
 
 def _sum_at(block: _Block, r: Axis, at: Sequence[Expr], f: Expr) -> tuple[Expr, ...]:
