@@ -16,8 +16,7 @@ from sardonyx.dims import Dim, divide
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Where, walk
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.ops.registry import INTERNAL
-from sardonyx.ops.winograd import NAME as WINOGRAD
+from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program
 
 
@@ -27,7 +26,7 @@ def split_phases(program: Program) -> Program:
 
 
 def _launch(launch: Launch) -> Launch:
-    if launch.performs(INTERNAL, WINOGRAD):
+    if transform_in(launch.kernel) is not None:
         return launch  # passes/tiles.py takes these phases
     body = tuple(map(_statement, launch.kernel.body))
     if all(a is b for a, b in zip(body, launch.kernel.body, strict=True)):
