@@ -95,7 +95,16 @@ def tails(net: Net) -> None:
         net.give(net.op("Conv", x, values(n, 32, channels, 2, 1)))
 
 
-FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails)
+def resized(net: Net) -> None:
+    """Places that a table chooses, in blocks of channels and along the last axis."""
+    for n, channels in enumerate((16, 12)):
+        x = net.feed(f"x{n}", values(n, 1, 3, 5, 7))
+        y = net.op("Conv", x, values(n, channels, 3, 1, 1))
+        y = net.op("Resize", y, "", np.float32([1, 1, 2, 3]), mode="nearest")
+        net.give(net.op("Conv", y, values(n, 16, channels, 1, 1)))
+
+
+FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails, resized)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -121,6 +130,13 @@ def test_neighbouring_terms_are_one_run_up_to_its_length(
     net.give(net.op("Conv", net.feed("x", values(0, 1, channels, 3, 5)), weights))
     (found,) = re.findall(r"sx_run runs\[\] = \{(.*)\};", text(net))
     assert found.count("{") == runs
+
+
+def test_a_short_run_is_not_taken_apart() -> None:
+    net = Net()
+    resized(net)
+    assert re.search(r"sx_rolled\(\) for \(int64_t i\d = 0; i\d < 16;", text(net))
+    assert re.search(r"sx_rolled\(\) for \(int64_t i\d = 0; i\d < 12;", text(net))
 
 
 def test_a_relu_is_one_comparison() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
-from sardonyx.kernel.expr import Buffer, Expr, Load, Local, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, free_axes, walk
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -37,11 +37,13 @@ from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.spelling import SPELLING as SPELLING
 from sardonyx.kernel.spelling import c_type, literal, parts
 from sardonyx.kernel.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
+from sardonyx.kernel.writer import LITERAL_EXTENT
 from sardonyx.types import pack, uint8
 
 NAME = "@"  # stands for the function's name in its text
 TABLE = 256  # constant tables of more elements are parameters
 WIDTH = 100
+SHORT = 8  # elements of a run that is worth vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +209,28 @@ def compute(s: Compute, names: Writer) -> list[str]:
     for axis, inner in zip(s.axes, blocks, strict=True):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
+    if names.wide and heads and is_run(s.axes[-1], (), s.expr):
+        heads[-1] = rolled(heads[-1])
     value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
     return [*before, *nest(heads, bodies, [store])]
+
+
+def is_run(axis: Axis, index: Sequence[Expr], e: Expr) -> bool:
+    """Whether a loop over the axis is short and reads neighbours: gcc would take such a loop apart
+    and make vectors of what lies around it, one element at a time. index: what else it must not
+    move."""
+    if not isinstance(axis.extent, int) or not SHORT <= axis.extent <= LITERAL_EXTENT:
+        return False
+    loads = [x for x in walk(e) if isinstance(x, Load)]
+    free = free_axes(e, *index)
+    others = (*index, *(i for x in loads for i in x.index[:-1]))
+    return bool(loads) and all(axis not in free[id(i)] for i in others)
+
+
+def rolled(head: str) -> str:
+    """The head of a loop that is not to be unrolled before gcc looks for vectors."""
+    return f"sx_rolled() {head}" if head.startswith("for") else head
 
 
 def store(s: Store, names: Writer) -> list[str]:

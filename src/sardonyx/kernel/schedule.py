@@ -30,8 +30,10 @@ from sardonyx.kernel.print_c import (
     compute,
     finish,
     indented,
+    is_run,
     locals_of,
     name_pointers,
+    rolled,
     statement,
     table,
 )
@@ -98,6 +100,9 @@ def _statement(
                 turns = [a for a in names.fixed if isinstance(a, Axis)] if fixed else []
                 late = late_of(s, turns)
                 head = names.loop(s.axis)
+                only = s.body[0]
+                if isinstance(only, Store) and is_run(s.axis, only.index[:-1], only.expr):
+                    head = rolled(head)
                 inner = replace(scope, loops=(*scope.loops, s.axis))
                 if late is not None:
                     return _late(late, head, fixed, names, helpers, inner, kernel)
