@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sardonyx import types as t
-from sardonyx.dims import divide
+from sardonyx.dims import at_least, divide
 from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors
@@ -109,6 +109,8 @@ def _place(launch: Launch, state: _State) -> None:
     found = convolution(launch)
     terms = None if found is None else factors(found)
     source = transformed(launch) if terms is None else name_of(launch, terms[0])
+    if found is not None and source is not None and _is_thin(found, state.tensors[source]):
+        source = None
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
@@ -133,6 +135,16 @@ def _place(launch: Launch, state: _State) -> None:
     for name in given:
         state.need(name, PLAIN)
     state.launches.append(launch)
+
+
+def _is_thin(fold: Fold, tensor: TensorType) -> bool:
+    """Whether it is depthwise, of so few channels that neighbours in a row fill more lanes."""
+    load, (_, channels, *space) = fold.terms[0], tensor.shape or (0, 0)
+    if not (isinstance(load, Load) and isinstance(channels, int) and channels < LANES // 2):
+        return False
+    summed = [a for a in fold.axes if a.extent != 1]
+    deep = any(a in summed for a in walk(load.index[1]))
+    return not deep and bool(space) and at_least(space[-1], LANES)
 
 
 def _by_groups(launch: Launch) -> bool:
