@@ -104,7 +104,14 @@ def resized(net: Net) -> None:
         net.give(net.op("Conv", y, values(n, 16, channels, 1, 1)))
 
 
-FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails, resized)
+def wide_integers(net: Net) -> None:
+    """Integers of 64 bits as float64: ties and both ends."""
+    near = [s * (2**e + d) for e in (0, 31, 32, 53, 54, 62) for d in (-1, 0, 1, 3) for s in (1, -1)]
+    ends = [2**63 - 1, -(2**63), -(2**63) + 513, 2**63 - 513, 2**62 + 256, 2**62 + 257, 0]
+    net.give(net.op("Cast", net.feed("x", np.array(near + ends, np.int64)), to=11))
+
+
+FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails, resized, wide_integers)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)

@@ -36,8 +36,8 @@ SX_OP float sx_float_i32(int32_t x) { sx_word32 w; w.i = x; return w.f; }
 SX_OP float sx_nan_f32(void) { return sx_float_i32(0x7fc00000); }
 
 typedef union { double f; int64_t i; uint64_t u; } sx_word64;
-SX_FN int64_t sx_bits_f64(double x) { sx_word64 w; w.f = x; return w.i; }
-SX_FN double sx_float_i64(int64_t x) { sx_word64 w; w.i = x; return w.f; }
+SX_OP int64_t sx_bits_f64(double x) { sx_word64 w; w.f = x; return w.i; }
+SX_OP double sx_float_i64(int64_t x) { sx_word64 w; w.i = x; return w.f; }
 SX_FN double sx_nan_f64(void) { return sx_float_i64(INT64_C(0x7ff8000000000000)); }
 
 /* mask ? a : b, where mask is 0 or -1: a selection that gcc does not make a branch of, nor of its like. */
@@ -373,6 +373,14 @@ SX_FN float sx_odd_u64(uint64_t x) {
 
 SX_FN float sx_odd_i64(int64_t x) {
   return x < 0 ? -sx_odd_u64(0 - (uint64_t)x) : sx_odd_u64((uint64_t)x);
+}
+
+/* An integer of 64 bits as the sum of two float64, its halves, which are exact: one rounding. The halves are bits
+   of floats from 2^52 and from 2^84 on: AVX2 converts no such integers, and gcc would take vectors apart. */
+SX_OP double sx_f64_of_i64(int64_t x) {
+  const double low = sx_float_i64((int64_t)(((uint64_t)x & 0xffffffffu) | UINT64_C(0x4330000000000000)));
+  const double high = sx_float_i64((int64_t)(((uint64_t)x >> 32) ^ UINT64_C(0x4530000080000000)));
+  return (high - 0x1.00000801p84) + low;
 }
 
 /* Float to integer: towards zero, saturating, NaN to 0. */

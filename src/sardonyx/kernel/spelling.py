@@ -160,6 +160,8 @@ def cast(x: str, source: DType, target: DType, saturate: bool = True, toward: st
         return word if target.bits == 16 else f"{word[:-1]}, {_how(target, saturate, toward)})"
     if source.is_float and target.is_integer:
         return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
+    if source is t.int64 and target is t.float64:
+        return f"sx_f64_of_i64({x})"
     return f"({c_type(target)}){x}"
 
 
