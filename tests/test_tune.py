@@ -141,11 +141,11 @@ def test_every_choice_gives_the_machines_bytes() -> None:
 def test_a_choice_is_printed_where_its_shape_is() -> None:
     program = optimise(lower(net().graph(), overridable=False))
     texts = [print_scheduled(x.kernel).text for x in program.launches]
-    assert all("{0, 0, 0, 0}};" in text for text in texts if "sx_product product" in text)
+    assert all("{0, 0, 0, 0}, 0};" in text for text in texts if "sx_product product" in text)
     first = shapes(program)[0]
     choices = tune.lookup({first: Choice(3, 2, 12, 8)})
     texts = [print_scheduled(x.kernel, choices=choices).text for x in program.launches]
-    assert sum("{3, 2, 12, 8}};" in text for text in texts) == 1
+    assert sum("{3, 2, 12, 8}, 0};" in text for text in texts) == 1
 
 
 @pytest.fixture
@@ -226,6 +226,6 @@ def test_sessions_and_commands_take_schedules(
     tune.write(file, dict.fromkeys(tune.read(file), Choice(3, 2, 12, 8)))
     folder = cache / "c"
     assert main(["compile", str(model), "--schedule", str(file), "-o", str(folder)]) == 0
-    assert "{3, 2, 12, 8}};" in (folder / "model.c").read_text()
+    assert "{3, 2, 12, 8}, 0};" in (folder / "model.c").read_text()
     subprocess.run(["make", "-s", "-C", str(folder), "test"], check=True, capture_output=True)
     capsys.readouterr()

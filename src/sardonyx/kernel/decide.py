@@ -20,6 +20,7 @@ from sardonyx.kernel.expr import (
     Alu,
     Buffer,
     Cast,
+    Const,
     Expr,
     Fold,
     Iterate,
@@ -149,7 +150,7 @@ class _Follower:
     def _same(self, args: Sequence[Expr]) -> Expr | None:
         """Where a comparison is of an element with itself; None where that is not told."""
         match [_stored(x) for x in args]:
-            case [Load(x, at, _, None), Load(y, to, _, None)] if x is y:
+            case [Load(x, at, _, a), Load(y, to, _, b)] if x is y and _is_same_default(a, b):
                 found: Expr = const(True, t.bool_)
                 for i, j in zip(at, to, strict=True):
                     (left, open_), (right, other) = self.decided(i), self.decided(j)
@@ -179,6 +180,14 @@ def _stored(e: Expr) -> Expr:
     while isinstance(e, Cast) and e.x.dtype.is_float and e.x.dtype.bits < e.dtype.bits:
         e = e.x
     return e
+
+
+def _is_same_default(a: Expr | None, b: Expr | None) -> bool:
+    """Whether loads that are out of bounds give the same."""
+    match a, b:
+        case Const(x), Const(y):
+            return x == y
+    return a is None and b is None
 
 
 def _any(doubts: Sequence[Expr | None]) -> Expr | None:
