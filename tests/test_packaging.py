@@ -9,6 +9,8 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+from sardonyx.kernel.prelude import PIECES
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = ("onnxruntime", "openvino", "sklearn", "pytest", "hypothesis", "mpmath", "ziglang")
@@ -58,7 +60,7 @@ def test_c_parts_and_types_are_shipped() -> None:
     package = ROOT / "src" / "sardonyx"
     for name in (
         "py.typed",
-        "kernel/prelude.h",
+        *(f"kernel/{name}" for name in PIECES),
         "kernel/choice.h",
         "kernel/product.h",
         "kernel/contract.h",

@@ -1,4 +1,4 @@
-"""The pieces of prelude.h that a program needs, and no more, so that emitted files stay short, and
+"""The pieces of PIECES that a program needs, and no more, so that emitted files stay short, and
 contract*.h and windows*.h where it has sums of products by register tiles."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from importlib.resources import files
 from sardonyx import types as t
 from sardonyx.kernel.spelling import small_float
 
+PIECES = ("prelude.h", "packed.h", "arithmetic.h", "conversions.h", "vectors.h")
 # file: the calls that it is for
 TILES = {
     "choice.h": r"\bsx_(?:contract|window)\w*\(",
@@ -35,8 +36,9 @@ def _text(name: str) -> str:
 
 @cache
 def _pieces() -> tuple[str, ...]:
-    """The first piece speaks of the file itself; the second holds what every program needs."""
-    written = tuple(piece.strip("\n") for piece in _text("prelude.h").split("\n\n")[1:])
+    """The first piece of a file speaks of the file itself; the second of prelude.h holds what every
+    program needs."""
+    written = (piece.strip("\n") for name in PIECES for piece in _text(name).split("\n\n")[1:])
     return (*written, *map(small_float, t.SMALL))
 
 

@@ -4,7 +4,7 @@
 
 An elementary function is one chain of dependent operations, and a processor foresees no more than
 two or three such chains. A strip of fixed length becomes straight code of several vectors, which
-the compiler interleaves where it is told to: gcc by SX_TOGETHER (prelude.h), clang by sx_abreast.
+the compiler interleaves where it is told to: gcc by SX_TOGETHER (vectors.h), clang by sx_abreast.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 SPELLING has the keys of ALU; its values have one template per kind of operand. In a template
 {a} {b} {c} are the operands, {s} the suffix of their type (f32, i8, ...), {T} its C type, {U} the
 unsigned type that arithmetic wraps in, {N} a cast to {T} where C's promotions would widen the
-result, {f} the suffix of C's float functions. sx_ functions are in prelude.h.
+result, {f} the suffix of C's float functions. sx_ functions are in the pieces of prelude.py.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _CONSTANT_SHIFT = {"shl": "({T})(({U}){a} << {b})", "shr": "({N}({a} >> {b}))"}
 
 
 def suffix(dtype: DType) -> str:
-    """f32, bf16, i8, u64, ...: the end of the names of prelude.h's functions."""
+    """f32, bf16, i8, u64, ...: the end of the names of the functions in prelude.py's pieces."""
     if dtype.bits <= 8 and dtype.is_float:
         return dtype.name
     letter = "bf" if dtype is t.bfloat16 else dtype.kind

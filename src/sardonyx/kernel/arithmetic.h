@@ -1,0 +1,127 @@
+/* Pieces of the prelude (prelude.h): operations that C does not have, or has otherwise. */
+
+/* IEEE 754-2019 minimum and maximum: a NaN wins, -0 < +0. Equal operands differ only as zeros. */
+SX_OP float sx_min_f32(float a, float b) {
+  return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
+}
+
+SX_OP float sx_max_f32(float a, float b) {
+  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+}
+
+SX_FN double sx_min_f64(double a, double b) {
+  return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
+}
+
+SX_FN double sx_max_f64(double a, double b) {
+  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+}
+
+/* The same with a constant, which is not the zero that loses: NaN passes. */
+SX_OP float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= least), least, x); }
+
+SX_OP float sx_atmost_f32(float x, float most) { return sx_either_f32(-(x >= most), most, x); }
+
+/* Between two such constants, NaN canonical: what compilers make of it is one instruction for each bound and two
+   for NaN, which the first bound would lose. */
+SX_OP float sx_clip_f32(float x, float least, float most) {
+  const float low = x < most ? x : most;
+  return sx_either_f32(-(x != x), sx_nan_f32(), low > least ? low : least);
+}
+
+SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
+
+SX_FN double sx_atmost_f64(double x, double most) { return !(x >= most) ? x : most; }
+
+SX_OP int32_t sx_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+
+SX_OP int32_t sx_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+
+SX_OP int64_t sx_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+SX_OP int64_t sx_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+SX_FN uint32_t sx_min_u32(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+SX_FN uint32_t sx_max_u32(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+SX_FN uint64_t sx_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+SX_FN uint64_t sx_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+SX_FN int sx_lt_i64(int64_t a, int64_t b) { return a < b; }
+
+SX_FN int sx_le_i64(int64_t a, int64_t b) { return a <= b; }
+
+SX_FN int sx_lt_u64(uint64_t a, uint64_t b) { return a < b; }
+
+SX_FN int sx_le_u64(uint64_t a, uint64_t b) { return a <= b; }
+
+/* Division by zero gives 0 and the dividend as remainder; INT_MIN / -1 wraps, with remainder 0. */
+SX_FN int64_t sx_neg_i64(int64_t a) { return (int64_t)(0 - (uint64_t)a); }
+
+SX_FN int64_t sx_abs_i64(int64_t a) { return a < 0 ? (int64_t)(0 - (uint64_t)a) : a; }
+
+SX_FN int64_t sx_tdiv_i64(int64_t a, int64_t b) {
+  return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
+}
+
+SX_FN int64_t sx_tmod_i64(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+
+/* An index that a comparison decides. gcc 12 reads elsewhere where it vectorises such a loop
+   (table[x <= y] reads table[-1]); it does not vectorise what it cannot see. */
+#if defined(__GNUC__) && !defined(__clang__)
+SX_FN int64_t sx_hidden(int64_t i) {
+  __asm__("" : "+r"(i));
+  return i;
+}
+#else
+SX_FN int64_t sx_hidden(int64_t i) { return i; }
+#endif
+
+SX_FN int64_t sx_idiv_i64(int64_t a, int64_t b) {
+  const int64_t q = sx_tdiv_i64(a, b), r = sx_tmod_i64(a, b);
+  return q - (b != 0 && r != 0 && (r < 0) != (b < 0));
+}
+
+SX_FN int64_t sx_imod_i64(int64_t a, int64_t b) {
+  const int64_t r = sx_tmod_i64(a, b);
+  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+SX_FN uint64_t sx_tdiv_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+
+SX_FN uint64_t sx_tmod_u64(uint64_t a, uint64_t b) { return b == 0 ? a : a % b; }
+
+/* Shifts past the width shift everything out; >> of a negative is arithmetic (gcc, clang, MSVC). */
+SX_FN uint64_t sx_shl_u64(uint64_t a, uint64_t b) { return b < 64 ? a << b : 0; }
+
+SX_FN uint64_t sx_shr_u64(uint64_t a, uint64_t b) { return b < 64 ? a >> b : 0; }
+
+SX_FN int64_t sx_shr_i64(int64_t a, uint64_t b) { return a >> (b < 64 ? b : 63); }
+
+/* fmod is exact: the remainder of the significands as integers, one bit of the quotient a time. */
+SX_FN double sx_fmod_f64(double x, double y) {
+  sx_word64 a, b;
+  uint64_t m, d, sign;
+  int ea, eb;
+  a.f = x, b.f = y;
+  sign = a.u >> 63 << 63, a.u ^= sign, b.u &= ~(UINT64_C(1) << 63);
+  if (!(a.f < (double)INFINITY) || b.f != b.f || b.u == 0) return sx_nan_f64();
+  if (a.u < b.u) return x;
+  ea = (int)(a.u >> 52), eb = (int)(b.u >> 52);
+  m = a.u & ((UINT64_C(1) << 52) - 1), d = b.u & ((UINT64_C(1) << 52) - 1);
+  if (ea) m |= UINT64_C(1) << 52; else ea = 1;
+  if (eb) d |= UINT64_C(1) << 52; else eb = 1;
+  while (!(m >> 52)) m <<= 1, ea--;
+  while (!(d >> 52)) d <<= 1, eb--;
+  for (; ea > eb; ea--) m = (m >= d ? m - d : m) << 1;
+  if (m >= d) m -= d;
+  if (m == 0) return sx_float_i64((int64_t)sign);
+  while (!(m >> 52)) m <<= 1, ea--;
+  for (; ea < 1; ea++) m >>= 1;
+  a.u = sign | (m >> 52 ? (m & ((UINT64_C(1) << 52) - 1)) | (uint64_t)ea << 52 : m);
+  return a.f;
+}
+
+SX_FN float sx_fmod_f32(float x, float y) { return (float)sx_fmod_f64((double)x, (double)y); }
