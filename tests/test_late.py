@@ -15,6 +15,8 @@ from sardonyx.kernel.print_late import late_of
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array, int64
 
 WAITS = "int64_t was0 = -1;"
@@ -61,7 +63,8 @@ def test_threads_wait_for_rows_of_their_own(shape: tuple[int, ...], threads: int
 
 
 def test_rows_that_are_points_of_one_loop_wait_around_it() -> None:
-    text = print_scheduled(kernel(softmax(values(1, 5, 40, 500))), threads=True).text
+    (launch,) = optimise(lower(softmax(values(1, 5, 40, 500)).graph())).launches
+    text = print_scheduled(launch.kernel, threads=True).text
     lines = [line.strip() for line in text.splitlines()]
     assert lines.index(WAITS) < next(
         i for i, x in enumerate(lines) if x.startswith("for (int64_t p")

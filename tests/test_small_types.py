@@ -3,6 +3,7 @@ and ml_dtypes' own; models that hold, move and quantise them."""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -139,7 +140,7 @@ def test_the_table_of_special_values(row: str) -> None:
 
 def power(x: Fraction, toward: str) -> int:
     """The code of the power of two that x between 2**-127 and 2**127 is rounded to."""
-    below = max(c for c in range(255) if Fraction(2) ** (c - 127) <= x)
+    below = math.frexp(x)[1] + 126
     low = Fraction(2) ** (below - 127)
     up = {"up": x > low, "nearest": 2 * x >= 3 * low, "down": False}[toward]
     return below + up
