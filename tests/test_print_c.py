@@ -22,10 +22,13 @@ from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.print_c import SPELLING, prelude, print_c
 from sardonyx.types import DTYPES, FLOATS, SMALL, Array, DType, float8e8m0
 
+NATIVE = ("-O3", "-march=native")
 BUILDS = [
-    (compiler, flags)
+    pytest.param(
+        compiler, flags, marks=[pytest.mark.slow] * (compiler == "clang" and flags is NATIVE)
+    )
     for compiler in ("gcc", "clang")
-    for flags in (("-O0",), ("-O3", "-march=native"), ("-O2", "-fno-math-errno", "-DSX_UNFUSED"))
+    for flags in (("-O0",), NATIVE, ("-O2", "-fno-math-errno", "-DSX_UNFUSED"))
 ]
 SANITIZED = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 COMPUTED = tuple(d for d in DTYPES if d.compute == d.name)

@@ -84,7 +84,8 @@ TARGETS = (
     Target("unfused", (*GCC, "-O2"), fused=False),
     Target("unfused-native", (*CLANG, "-O3", "-march=native"), fused=False),
 )
-# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native, clang-O2
+# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native, as is
+# x86-64-v3 where this was measured, clang-O2
 # has no more than x86-64 either, and an emulated computer runs AVX-512 in CI).
 LATER = (
     "gcc-O2",
@@ -93,6 +94,7 @@ LATER = (
     "x86-64",
     "tiles-of-x86-64-v4",
     "x86-64-v2",
+    "x86-64-v3",
     "x86-64-v4-clang",
     "aarch64-O3",
     "portable-x86-64",
@@ -177,7 +179,7 @@ def test_networks_in_plain_loops_give_the_machines_bytes(target: Target, folder:
     check(folder, target, NETWORKS, scheduled=False)
 
 
-@pytest.mark.parametrize("target", but_slow(lambda t: t.name not in ("gcc-O2", "aarch64")), ids=str)
+@pytest.mark.parametrize("target", but_slow(lambda t: t.name != "aarch64"), ids=str)
 def test_elements_give_the_machines_bytes(target: Target, folder: Path) -> None:
     check(folder, target, ELEMENTS)
 
