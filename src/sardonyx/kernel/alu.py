@@ -1,7 +1,7 @@
 """The operations of Alu: one key set, their types here, their meaning in `interpret` and in C.
 
     key set     ALU, below
-    in NumPy    kernel/interpret.py: MEANING[op]
+    in NumPy    kernel/arith.py: MEANING[op]
     in C99      kernel/print_c.py: SPELLING[op]
 
 A test asserts that the three have the same keys.

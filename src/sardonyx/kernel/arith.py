@@ -6,6 +6,9 @@ NumPy or the processor does on overflow, NaN or division by zero. Callers silenc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from sardonyx import types as t
@@ -244,3 +247,38 @@ def reinterpret(a: Array, dtype: DType) -> Array:
     """The same bits as a type of the same width; a byte is true where it is not 0."""
     a = np.ascontiguousarray(a).reshape(np.shape(a))
     return a.view(np.uint8) != 0 if dtype is t.bool_ else a.view(dtype.numpy)
+
+
+MEANING: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "tdiv": truncate_divide,
+    "idiv": floor_divide,
+    "imod": floor_modulo,
+    "fmod": remainder,
+    "fma": fma,
+    "neg": negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "rint": np.rint,
+    "min": minimum,
+    "max": maximum,
+    "lt": np.less,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "isnan": np.isnan,
+    "signbit": np.signbit,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    "shl": shift_left,
+    "shr": shift_right,
+    "bits": reinterpret,
+}

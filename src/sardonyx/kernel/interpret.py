@@ -7,7 +7,7 @@ dimensions, over which the fold then runs in its order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product as cartesian
 from math import prod
@@ -43,40 +43,6 @@ from sardonyx.types import Array
 
 BUDGET = 1 << 22  # elements of one evaluated operand of a fold
 TERMS = 1 << 28  # terms of one fold that are evaluated at once
-
-MEANING: dict[str, Callable[..., Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "tdiv": arith.truncate_divide,
-    "idiv": arith.floor_divide,
-    "imod": arith.floor_modulo,
-    "fmod": arith.remainder,
-    "fma": arith.fma,
-    "neg": arith.negative,
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "trunc": np.trunc,
-    "rint": np.rint,
-    "min": arith.minimum,
-    "max": arith.maximum,
-    "lt": np.less,
-    "le": np.less_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "isnan": np.isnan,
-    "signbit": np.signbit,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "not": np.invert,
-    "shl": arith.shift_left,
-    "shr": arith.shift_right,
-    "bits": arith.reinterpret,
-}
 
 
 @dataclass(slots=True, eq=False)
@@ -277,7 +243,7 @@ def _node(e: Expr, scope: _Scope) -> Array:
                 return np.asarray(values[0] * values[1] + values[2])
             if op == "bits":
                 return arith.reinterpret(values[0], e.dtype)
-            return np.asarray(MEANING[op](*values))
+            return np.asarray(arith.MEANING[op](*values))
         case Cast(x, dtype, saturate, toward):
             return arith.cast(_known(x, scope), x.dtype, dtype, saturate, toward)
         case Where():

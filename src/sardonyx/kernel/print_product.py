@@ -251,10 +251,8 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
 
     def body(begin: str, end: str) -> list[str]:
-        return [
-            *_product(p, names, helpers, scope),
-            f"{call}_part(&product, chunk, {begin}, {end});",
-        ]
+        share = f"{call}_part(&product, chunk, {begin}, {end});"
+        return [*_product(p, names, helpers, scope), share]
 
     each = f"{call}_work({rows}, chunk, {terms})"
     few = isinstance(c.rows, int) and c.rows < FEW

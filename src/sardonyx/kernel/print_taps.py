@@ -113,6 +113,5 @@ def added(few: Few, names: Writer) -> tuple[list[str], str]:
     lines += [f"{kind} {p} = {bare(x)};" for p, x in zip(parts, texts, strict=True)]
     for n in (8, 4, 2, 1):
         lines += [f"{a} += {b};" for a, b in zip(parts[:n], parts[n : 2 * n], strict=False)]
-    return lines, f"({parts[0]} + 0.0f)" if few.terms[
-        0
-    ].dtype is t.float32 else f"({parts[0]} + 0.0)"
+    zero = "0.0f" if few.terms[0].dtype is t.float32 else "0.0"
+    return lines, f"({parts[0]} + {zero})"

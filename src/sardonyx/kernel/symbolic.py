@@ -19,6 +19,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.dims import Dim, Poly, at_least, extreme, floordiv
 from sardonyx.errors import Undetermined
+from sardonyx.kernel.arith import MEANING
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -32,7 +33,6 @@ from sardonyx.kernel.expr import (
     Size,
     Where,
 )
-from sardonyx.kernel.interpret import MEANING
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
 from sardonyx.types import Array, DType
 

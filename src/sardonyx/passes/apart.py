@@ -12,22 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Buffer, Fold, Load, is_move, walk
+from sardonyx.kernel.expr import Fold, is_move, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.types import TensorType
+from sardonyx.passes.program import Launch, Program, by_launch, by_statement
+from sardonyx.types import Array, TensorType
 
 
 def part_results(program: Program) -> Program:
     """The program with a launch for each result of what only moves elements, and for each
     convolution of what has several."""
-    tensors = dict(program.tensors)
-    launches = tuple(part for launch in program.launches for part in _parts(launch, tensors))
-    return drop_unused(replace(program, tensors=tensors, launches=launches))
+    return drop_unused(by_launch(program, _parts))
 
 
-def _parts(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
+def _parts(launch: Launch, tensors: dict[str, TensorType], _: dict[str, Array]) -> Iterator[Launch]:
     kernel = launch.kernel
     body = [s for s in kernel.body if isinstance(s, Compute)]
     if len(body) < 2 or len(body) < len(kernel.body) or kernel.views:
@@ -38,7 +36,7 @@ def _parts(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
             own = replace(kernel, outputs=(out,), body=(made[out],))
             yield replace(launch, kernel=own, writes=(name,))
     elif any(_is_convolution(s) and s.buffer.root in kernel.temporaries for s in body):
-        yield from _statements(launch, body, tensors)
+        yield from by_statement(launch, tensors)
     else:
         yield launch
 
@@ -46,27 +44,3 @@ def _parts(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
 def _is_convolution(s: Compute) -> bool:
     folds = (e for e in walk(s.expr) if isinstance(e, Fold))
     return any(e.kind == "dot" and len(e.axes) > 2 for e in folds)
-
-
-def _statements(
-    launch: Launch, body: list[Compute], tensors: dict[str, TensorType]
-) -> Iterator[Launch]:
-    """A launch for each statement; what one hands to another is a tensor."""
-    kernel = launch.kernel
-    names = dict[Buffer, str]()
-    for bound in (
-        zip(kernel.inputs, launch.reads, strict=True),
-        zip(kernel.outputs, launch.writes, strict=True),
-    ):
-        names |= {b: name for b, name in bound if b is not None and name is not None}
-    for b in kernel.temporaries:
-        name = names[b] = unused(f"{launch.writes[0]}.{b.name}", tensors)
-        tensors[name] = TensorType(b.dtype, b.shape)
-    for s in body:
-        loaded = (e.buffer.root for e in walk(s.expr) if isinstance(e, Load))
-        reads = [b for b in dict.fromkeys(loaded) if b in names]
-        own = replace(
-            kernel, inputs=tuple(reads), outputs=(s.buffer.root,), temporaries=(), body=(s,)
-        )
-        writes = (names[s.buffer.root],)
-        yield replace(launch, kernel=own, reads=tuple(names[b] for b in reads), writes=writes)

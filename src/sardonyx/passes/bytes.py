@@ -56,8 +56,8 @@ def of_bytes(
     fold: Fold,
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
-) -> tuple[Launch, list[Compute]] | None:
-    """The launch with the sum taken of bytes, and its statements; None where it is no such sum."""
+) -> Launch | None:
+    """The launch with the sum taken of bytes; None where it is no such sum."""
     a, w = fold.terms
     if not isinstance(a, Load) or not isinstance(w, Load) or w.buffer.base is not None:
         return None
@@ -90,7 +90,7 @@ def of_bytes(
     for s in body:
         if s is not found.statement:
             made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
-    return _with(launch, made, own, tensors, weights), made
+    return _with(launch, made, own, tensors, weights)
 
 
 def _buffer(x: Expr) -> Buffer:

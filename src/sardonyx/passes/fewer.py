@@ -25,7 +25,7 @@ from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, cas
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.ops.winograd import both_ways
-from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
 
 EDGE = 4  # outputs along a tile
@@ -40,9 +40,7 @@ LEAST = 48 * 48  # products at one position that are worth the transforms
 
 def fewer_products(program: Program) -> Program:
     """The program with such convolutions by tiles, where there are enough of them."""
-    tensors, weights = dict(program.tensors), dict(program.weights)
-    launches = tuple(_launch(launch, tensors, weights) for launch in program.launches)
-    return replace(program, tensors=tensors, weights=weights, launches=launches)
+    return by_launch(program, _launch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,14 +56,16 @@ class _Conv:
     shape: tuple[int, int, int, int]
 
 
-def _launch(launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]) -> Launch:
+def _launch(
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+) -> list[Launch]:
     conv = _conv(launch)
     if conv is None:
-        return launch
+        return [launch]
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     name = names[conv.w.buffer]
     if name is None or name not in weights or not _fits(weights[name]):
-        return launch
+        return [launch]
     value = np.einsum("pr,qs,fcrs->pqcf", WEIGHTS, WEIGHTS, weights[name].astype(int))
     own = Buffer("w16", t.int16, value.shape)
     new = unused(f"{name}.tiles", tensors)
@@ -80,7 +80,7 @@ def _launch(launch: Launch, tensors: dict[str, TensorType], weights: dict[str, A
         temporaries=(patches.buffer, products.buffer),
         body=(patches, products, replace(conv.s, expr=rewrite(conv.s.expr, given))),
     )
-    return replace(launch, kernel=kernel, reads=(*launch.reads, new))
+    return [replace(launch, kernel=kernel, reads=(*launch.reads, new))]
 
 
 def _conv(launch: Launch) -> _Conv | None:

@@ -305,8 +305,8 @@ def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buff
         constants=(*producer.kernel.constants, *consumer.kernel.constants),
         body=tuple(body),
     )
-    operations = (*producer.operations, *consumer.operations)
-    return Launch(kernel, tuple(inputs), consumer.writes, operations)
+    operations = dict.fromkeys((*producer.operations, *consumer.operations))
+    return Launch(kernel, tuple(inputs), consumer.writes, tuple(operations))
 
 
 def _guarded(e: Load, last: Compute, load: Callable[[Load], Expr | None]) -> Expr:

@@ -30,7 +30,7 @@ from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
 
 LONGEST = 1 << 16  # elements of a vector that is worth its memory
@@ -48,10 +48,7 @@ def compute_known(program: Program, fused: bool = True) -> Program:
 def with_known(program: Program, rewriting: Rewriting) -> Program:
     """The program with what reads weights rewritten: from a statement, the weights that its launch
     reads, and those that were made for it so far, to which it adds."""
-    tensors, weights = dict(program.tensors), dict(program.weights)
-    launches = [_launch(launch, tensors, weights, rewriting) for launch in program.launches]
-    made = replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
-    return drop_unused(made)
+    return drop_unused(by_launch(program, partial(_launch, rewriting=rewriting)))
 
 
 def _launch(
@@ -59,17 +56,17 @@ def _launch(
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
     rewriting: Rewriting,
-) -> Launch:
+) -> list[Launch]:
     names = zip(launch.reads, launch.kernel.inputs, strict=True)
     known = {b: weights[n] for n, b in names if n in weights and b is not None}
     if not known or launch.call is not None:
-        return launch
+        return [launch]
     made: dict[Buffer, Array] = {}
     body: list[Stmt] = []
     for s in launch.kernel.body:
         body.append(rewriting(s, known, made) if isinstance(s, Compute) else s)
     if not made:
-        return launch
+        return [launch]
     reads = list(launch.reads)
     for b, value in made.items():
         name = unused(f"{launch.writes[0]}.{b.name}", tensors)
@@ -77,7 +74,7 @@ def _launch(
         reads.append(name)
     inputs = (*launch.kernel.inputs, *made)
     kernel = replace(launch.kernel, inputs=inputs, body=tuple(body))
-    return replace(launch, kernel=kernel, reads=tuple(reads))
+    return [replace(launch, kernel=kernel, reads=tuple(reads))]
 
 
 def _statement(s: Compute, known: Known, made: dict[Buffer, Array], fused: bool) -> Compute:

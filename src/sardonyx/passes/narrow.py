@@ -10,17 +10,17 @@ order and in any way that is exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
-from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.bytes import of_bytes
-from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.program import Launch, Program, by_launch, by_statement, unused
 from sardonyx.types import Array, TensorType
 
 Range = tuple[int, int]
@@ -28,16 +28,12 @@ Range = tuple[int, int]
 
 def narrow(program: Program) -> Program:
     """The program with products of int16 where factors fit."""
-    tensors, weights = dict(program.tensors), dict(program.weights)
-    launches: list[Launch] = []
-    for launch in program.launches:
-        launches += _narrowed(launch, tensors, weights)
-    return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+    return by_launch(program, _narrowed)
 
 
 def _narrowed(
     launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
-) -> list[Launch]:
+) -> Iterable[Launch]:
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
         return [launch]
@@ -51,14 +47,14 @@ def _narrowed(
         return [launch]
     found = of_bytes(launch, body, fold, tensors, weights)
     if found is not None:
-        return _split(*found, set(), tensors, weights)
+        return by_statement(found, tensors)
     factors = {x.buffer.root for x in fold.terms if isinstance(x, Load)}
     if not all(isinstance(x, Load) and _has_small_default(x) for x in fold.terms):
         return [launch]
     known = {n: weights[n] for n in launch.reads if n is not None and n in weights}
     if not all(_fits(b, launch, body, fold, known) for b in factors):
         return [launch]
-    return _split(launch, body, factors, tensors, weights)
+    return by_statement(_stored(launch, body, factors, tensors, weights), tensors)
 
 
 def _has_small_default(x: Load) -> bool:
@@ -98,74 +94,37 @@ def range_of(e: Expr) -> Range | None:
     return None
 
 
-def _split(
+def _stored(
     launch: Launch,
     body: list[Compute],
     factors: set[Buffer],
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
-) -> list[Launch]:
-    """A launch for each Compute; the factors are tensors of int16."""
-    names = zip((*launch.reads, *launch.writes), (*_inputs(launch), *_outputs(launch)), strict=True)
-    name_of = {b: n for n, b in names if b is not None and n is not None}
-    for s in body[:-1]:
-        root = s.buffer.root
-        name_of[root] = unused(f"{launch.writes[0]}.{root.name}", tensors)
-        kind = t.int16 if root in factors else root.dtype
-        tensors[name_of[root]] = TensorType(kind, root.shape)
-    for b in factors - {s.buffer.root for s in body}:
-        whole = name_of[b]
-        name_of[b] = unused(f"{whole}.int16", tensors)
-        weights[name_of[b]] = np.asarray(weights[whole]).astype(np.int16)
-        tensors[name_of[b]] = TensorType(t.int16, b.shape)
-    return [_alone(launch, s, factors, name_of, s is body[-1]) for s in body]
-
-
-def _inputs(launch: Launch) -> tuple[Buffer | None, ...]:
-    return launch.kernel.inputs
-
-
-def _outputs(launch: Launch) -> tuple[Buffer, ...]:
-    return launch.kernel.outputs
-
-
-def _alone(
-    launch: Launch, s: Compute, factors: set[Buffer], name_of: Mapping[Buffer, str], last: bool
 ) -> Launch:
-    """The launch of one Compute."""
-    roots: dict[Buffer, Buffer] = {}
-    constants = {e.buffer.root for e in walk(s.expr) if isinstance(e, Load)}
-    constants &= set(launch.kernel.constants)
+    """The launch with factors of int16, in the weights and between its statements."""
+    short = {b: Buffer(b.name, t.int16, b.shape) for b in factors}
+    reads = list(launch.reads)
+    for i, b in enumerate(launch.kernel.inputs):
+        whole = reads[i]
+        if b in short and whole is not None:
+            name = reads[i] = unused(f"{whole}.int16", tensors)
+            weights[name] = np.asarray(weights[whole]).astype(np.int16)
+            tensors[name] = TensorType(t.int16, b.shape)
 
-    def own(b: Buffer) -> Buffer:
-        """The buffer as this launch has it."""
-        if b.root in constants:
-            return b
-        dtype = t.int16 if b.root in factors else b.dtype
-        if b.root not in roots:
-            roots[b.root] = Buffer(b.root.name, dtype, b.root.shape)
-        root = roots[b.root]
-        return root if b is b.root else Buffer(b.name, dtype, b.shape, base=root)
-
-    def load(e: Load) -> Expr:
-        if e.buffer.root not in factors:
-            return Load(own(e.buffer), e.index, e.mode, e.default)
+    def load(e: Load) -> Expr | None:
+        root = short.get(e.buffer.root)
+        if root is None:
+            return None
+        own = root if e.buffer.base is None else replace(e.buffer, dtype=t.int16, base=root)
         default = None if e.default is None else cast(e.default, t.int16)
         if isinstance(e.default, Const):
             default = Const(e.default.value, t.int16)
-        return cast(Load(own(e.buffer), e.index, e.mode, default), t.int32)
+        return cast(Load(own, e.index, e.mode, default), t.int32)
 
-    expr = rewrite(s.expr, {}, load)
-    inputs = dict(roots)
-    target = own(s.buffer)
-    made = Compute(target, s.axes, cast(expr, target.dtype))
-    kernel = Kernel(
-        name=launch.kernel.name,
-        inputs=tuple(inputs.values()),
-        outputs=(target.root,),
-        temporaries=(),
-        constants=tuple(b for b in launch.kernel.constants if b in constants),
-        body=(made,),
-    )
-    reads = tuple(name_of[b] for b in inputs)
-    return Launch(kernel, reads, (name_of[s.buffer.root],), launch.operations if last else ())
+    made: list[Compute] = []
+    for s in body:
+        expr, target = rewrite(s.expr, {}, load), short.get(s.buffer, s.buffer)
+        made.append(Compute(target, s.axes, cast(expr, target.dtype)))
+    inputs = tuple(b and short.get(b, b) for b in launch.kernel.inputs)
+    kernel = replace(launch.kernel, inputs=inputs, body=tuple(made))
+    return replace(launch, kernel=kernel, reads=tuple(reads))

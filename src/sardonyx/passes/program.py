@@ -10,13 +10,14 @@ before and after each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sardonyx.errors import InternalError
 from sardonyx.graph import Operation
-from sardonyx.kernel.expr import Buffer
-from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.expr import Buffer, Load, walk
+from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 
@@ -78,6 +79,33 @@ class Program:
             for name in dict.fromkeys(filter(None, launch.reads)):
                 found.setdefault(name, []).append(i)
         return found
+
+
+Replacing: TypeAlias = Callable[[Launch, dict[str, TensorType], dict[str, Array]], Iterable[Launch]]
+
+
+def by_launch(program: Program, replacing: Replacing) -> Program:
+    """The program with launches in the place of each, and the tensors and weights they add."""
+    tensors, weights = dict(program.tensors), dict(program.weights)
+    launches = [x for launch in program.launches for x in replacing(launch, tensors, weights)]
+    return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+
+
+def by_statement(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
+    """A launch for each statement of one without views; what they hand on are tensors."""
+    kernel = launch.kernel
+    body = [s for s in kernel.body if isinstance(s, Compute)]
+    names = {b: name for name, b in _bindings(launch)}
+    for s in body:
+        b = s.buffer.root
+        if b not in names:
+            names[b] = unused(f"{launch.writes[0]}.{b.name}", tensors)
+            tensors[names[b]] = TensorType(b.dtype, b.shape)
+        loaded = dict.fromkeys(e.buffer.root for e in walk(s.expr) if isinstance(e, Load))
+        inputs = tuple(x for x in loaded if x in names)
+        constants = tuple(x for x in kernel.constants if x in loaded)
+        own = Kernel(kernel.name, inputs, (b,), (), constants, (s,))
+        yield replace(launch, kernel=own, reads=tuple(map(names.get, inputs)), writes=(names[b],))
 
 
 def unused(stem: str, tensors: Mapping[str, TensorType]) -> str:

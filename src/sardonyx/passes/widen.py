@@ -21,7 +21,7 @@ from sardonyx.dims import at_least, product
 from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, cast, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
 
 HALVES = (t.float16, t.bfloat16)
@@ -30,11 +30,7 @@ READS = 4  # how often a factor is read, if its copy pays
 
 def widen(program: Program) -> Program:
     """The program with sums of products of float32."""
-    tensors, weights = dict(program.tensors), dict(program.weights)
-    launches: list[Launch] = []
-    for launch in program.launches:
-        launches += _widened(launch, tensors, weights)
-    return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
+    return by_launch(program, _widened)
 
 
 def _widened(
@@ -55,33 +51,22 @@ def _widened(
             weights[name] = np.asarray(weights[old]).astype(np.float32)
         else:
             yield _copy(old, b, name, t.float32)
-    if not wide:
-        yield launch
-        return
-    made = _with(launch, body, wide)
-    last = made.kernel.body[-1]
-    (out,), (to,) = made.kernel.outputs[:1], made.writes[:1]
-    assert isinstance(last, Compute)
-    inner = last.expr.x if isinstance(last.expr, Cast) else None
-    if (
-        inner is None
-        or inner.dtype is not t.float32
-        or last.buffer is not out
-        or len(made.writes) > 1
-    ):
-        yield made
-        return
-    total = Buffer(out.name, t.float32, out.shape)
-    name = unused(f"{to}.float32", tensors)
-    tensors[name] = TensorType(t.float32, out.shape)
-    kernel = replace(
-        made.kernel,
-        outputs=(total,),
-        body=(*made.kernel.body[:-1], Compute(total, last.axes, inner)),
-        views=(),
-    )
-    yield replace(made, kernel=kernel, writes=(name,))
-    yield _copy(name, total, to, out.dtype)
+    yield from _rounded(_with(launch, body, wide), tensors) if wide else (launch,)
+
+
+def _rounded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
+    """The launch; where its one result is rounded from float32, that is a launch of its own."""
+    match launch.kernel.body[-1], launch.kernel.outputs:
+        case Compute(b, axes, Cast(Expr(dtype=t.float32) as x)), (out,) if b is out:
+            total = Buffer(out.name, t.float32, out.shape)
+            name = unused(f"{launch.writes[0]}.float32", tensors)
+            tensors[name] = TensorType(t.float32, out.shape)
+            body = (*launch.kernel.body[:-1], Compute(total, axes, x))
+            kernel = replace(launch.kernel, outputs=(total,), body=body, views=())
+            yield replace(launch, kernel=kernel, writes=(name,))
+            yield _copy(name, total, launch.writes[0], out.dtype)
+        case _:
+            yield launch
 
 
 def _factors(
