@@ -168,7 +168,7 @@ def check(names: Sequence[str], folder: Path, targets: Sequence[Target], schedul
         assert not differences(found, expected)
 
 
-@pytest.mark.parametrize("target", [GCC, CLANG], ids=str)
+@pytest.mark.parametrize("target", [GCC, pytest.param(CLANG, marks=pytest.mark.slow)], ids=str)
 def test_a_sample_of_the_suite_is_clean(target: Target, tmp_path: Path) -> None:
     check(EVERY[::SAMPLE], tmp_path, [target], scheduled=True)
 

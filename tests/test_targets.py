@@ -98,6 +98,7 @@ LATER = (
     "x86-64-v4-clang",
     "aarch64-O3",
     "portable-x86-64",
+    "unfused",
     "unfused-native",
 )
 # For what has tiles of its own on each of them.

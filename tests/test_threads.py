@@ -101,11 +101,8 @@ def test_bytes_do_not_depend_on_threads(name: str, small_units: None) -> None:
                 assert y.tobytes() == plain[output].tobytes(), f"{output}, {count} threads"
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [NETWORKS, pytest.param(ELEMENTS, marks=pytest.mark.slow)],
-    ids=["networks", "elements"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [NETWORKS, ELEMENTS], ids=["networks", "elements"])
 def test_bytes_of_the_graphs_of_all_targets_do_not_depend_on_threads(
     parts: tuple[str, ...], small_units: None
 ) -> None:
