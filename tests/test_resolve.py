@@ -15,6 +15,7 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 from sardonyx.dims import symbol
 from sardonyx.errors import InvalidModel, LimitExceeded, SardonyxError, UnsupportedModel
 from sardonyx.graph import Graph
+from sardonyx.infer import infer
 from sardonyx.model import Limits, parse
 from sardonyx.resolve import resolve
 
@@ -387,3 +388,13 @@ def test_mutants_raise_nothing_but_our_errors() -> None:
 @pytest.mark.slow
 def test_many_mutants_raise_nothing_but_our_errors() -> None:
     survive(100_000)
+
+
+def test_a_transposed_convolution_may_be_smaller_than_its_input() -> None:
+    """ONNX's own inference says two dims there."""
+    proto = model(
+        "t = ConvTranspose<output_shape = [3, 19], strides = [1, 3]>(x, w) y = MaxPool<kernel_shape = [2, 2]>(t)",
+        sign="(float[1, 4, 4, 6] x, float[4, 2, 2, 4] w) => (float[1, 2, 2, 18] y)",
+    )
+    graph = resolve(proto)
+    assert str(infer(graph).types["t"]) == "float32[1, 2, 3, 19]"

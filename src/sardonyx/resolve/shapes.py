@@ -33,6 +33,7 @@ from sardonyx.types import (
 )
 
 VERSIONED = "sardonyx.versioned"
+OPAQUE = "sardonyx.opaque"  # of nodes whose outputs ONNX is not asked about
 NAMELESS = ("", "?", "-1", "None")  # what exporters write in the place of a dim's name
 
 
@@ -82,10 +83,11 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
     del light.metadata_props[:]
     for entry in light.opset_import:
         entry.domain = canonical(entry.domain)
+    light.opset_import.add(domain=OPAQUE, version=1)
     _strip(light.graph)
     for node, note in _noted(light.graph, inliner):
         node.name = note.name or "#" + ".".join(map(str, note.path))
-        node.domain = canonical(node.domain)
+        node.domain = OPAQUE if _is_misread(node) else canonical(node.domain)
         _state_defaults(node, note)
     _wrap_versions(light, inliner)
     data = serialized(light)
@@ -111,6 +113,13 @@ def _noted(graph: GraphProto, inliner: Inliner) -> Iterator[tuple[NodeProto, Not
         yield node, inliner.note(node)
         for _, _, inner in subgraphs([node]):
             yield from _noted(inner, inliner)
+
+
+def _is_misread(node: NodeProto) -> bool:
+    """Whether ONNX may leave a shape half done: that of a transposed convolution whose output_shape
+    is smaller than its input has two dims."""
+    transposed = node.op_type == "ConvTranspose" and canonical(node.domain) == ""
+    return transposed and any(a.name == "output_shape" for a in node.attribute)
 
 
 def _state_defaults(node: NodeProto, note: Note) -> None:
@@ -200,7 +209,7 @@ def _wrap_versions(model: ModelProto, inliner: Inliner) -> None:
             work += inner
             note = inliner.note(node)
             schema = note.schema
-            if schema is None:
+            if schema is None or node.domain == OPAQUE:
                 continue
             own = lookup(schema.domain, schema.name, imported.get(schema.domain, 0))
             if schema.domain not in imported:
