@@ -6,6 +6,7 @@
     iterated value                  eight points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
+    chain with a short way          where a whole strip may take it: print_near
     long chain of arithmetic        several vectors at a time: print_abreast
     rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
@@ -39,6 +40,7 @@ from sardonyx.kernel.print_c import (
 )
 from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
 from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
+from sardonyx.kernel.print_near import near_of, print_near
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
 from sardonyx.kernel.print_share import Scope, print_share
@@ -165,6 +167,9 @@ def _form(s: Compute, names: Writer) -> Form:
     if p is not None:
         order = [a for a in s.axes[:-1] if a is not p]
         return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
+    near = near_of(s)
+    if near is not None:
+        return lambda: print_near(s, near, names), share_of(s, s.axes)
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)
