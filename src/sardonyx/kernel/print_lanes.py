@@ -13,8 +13,9 @@ import re
 from collections.abc import Callable
 
 from sardonyx import types as t
-from sardonyx.dims import product
+from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.contract import flat
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
@@ -25,6 +26,8 @@ from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
 LEAST = 8  # a shorter innermost axis is not worth a strip
+FAR = 512  # elements between terms, from which on more lanes are taken together
+MANY, FEWER = 256, 64  # so many: of one accumulator each, and of sixteen
 
 
 def suits_lanes(s: Compute) -> bool:
@@ -75,8 +78,8 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     strip, lane = names.fresh("s"), names.fresh("l")
     names.given[axis] = names.fresh("i")
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
-    few = few_of(fold, axis)
-    result, folding = _folding(fold, names, lane, axis, here)
+    few, width = few_of(fold, axis), _width(s, fold)
+    result, folding = _folding(fold, names, lane, axis, here, width)
     if few is not None:
         asked, result, folding = _few(few, folding, names, lane, here, result)
         before += asked
@@ -87,20 +90,20 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     value = stored(names, value, s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
 
-    def over(width: str) -> list[str]:
-        each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
+    def over(count: str) -> list[str]:
+        each = f"for (int64_t {lane} = 0; {lane} < {count}; {lane}++) {{"
         if has_bytes(s, axis) and s.expr is not fold:
             names.given = dict(given)
-            return [*folding(each), *print_strip(s, axis, names, lane, here, width)]
+            return [*folding(each), *print_strip(s, axis, names, lane, here, count)]
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
     start, n = names.span(axis)
-    whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
+    whole = isinstance(axis.extent, int) and axis.extent % width == 0
     inner = [
         f"int64_t {strip} = {start};",
-        f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{",
+        f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
     ]
-    inner += [*over(str(LANES)), "}"]
+    inner += [*over(str(width)), "}"]
     if not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
     return ["{", *alone, *heads, "{", *before, *inner, "}", *["}"] * len(heads), "}"]
@@ -109,7 +112,29 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 Folding = Callable[[str], list[str]]
 
 
-def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tuple[str, Folding]:
+def _width(s: Compute, fold: Fold) -> int:
+    """How many lanes are taken together: more where each term lies far from the one before it, so
+    that few of each line or page are not all that is read while it is near."""
+    axis = s.axes[-1]
+    if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
+        return LANES
+    width = FEWER if fold.kind == "sum" else MANY
+    addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
+    far = any(
+        a is not None and coefficient(a, axis) == 1 and _is_far(coefficient(a, fold.axes[-1]))
+        for a in addresses
+    )
+    long = isinstance(axis.extent, int) and axis.extent >= width
+    return width if far and long else LANES
+
+
+def _is_far(step: Dim | None) -> bool:
+    return isinstance(step, int) and abs(step) >= FAR
+
+
+def _folding(
+    fold: Fold, names: Writer, lane: str, axis: Axis, here: str, width: int
+) -> tuple[str, Folding]:
     """The text of a lane's result, and the statements that find it, given the loop over lanes."""
     loops = [names.loop(a) for a in fold.axes]
     acc, ends = names.fresh("acc"), ["}"] * len(loops)
@@ -119,13 +144,13 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
         if is_ranked(fold):
             kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
         result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
-        if is_short(fold):
-            return result, _window(fold, names, lane, here, acc)
+        if is_short(fold, axis):
+            return result, _window(fold, names, lane, here, acc, start)
         steps = _steps(fold, names, one, axis)
         rolled = "sx_rolled() " if _is_least(fold) else ""
 
         def simple(each: str) -> list[str]:
-            first = [f"{kind} {acc}[{LANES}];", f"{each[:-2]} {one} = {start};"]
+            first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
             return [*first, *loops, *steps(rolled + each, here), *ends]
 
         return result, simple
@@ -134,7 +159,7 @@ def _folding(fold: Fold, names: Writer, lane: str, axis: Axis, here: str) -> tup
     steps = _steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
 
     def sixteen(each: str) -> list[str]:
-        parts = f"{c_type(fold.dtype)} {acc}[{used}][{LANES}] = {{{{0}}}};"
+        parts = f"{c_type(fold.dtype)} {acc}[{used}][{width}] = {{{{0}}}};"
         lines = [parts, f"int64_t {count} = 0;", *loops, *steps(each, here), f"{count}++;", *ends]
         for n in (8, 4, 2, 1):
             for j in range(min(n, used - n)):
@@ -168,13 +193,13 @@ def _few(
     return [*asked, f"const int {there} = {bare(condition)};"], one, folding
 
 
-def _window(fold: Fold, names: Writer, lane: str, here: str, acc: str) -> Folding:
-    """The statements for a short sum of integers."""
+def _window(fold: Fold, names: Writer, lane: str, here: str, acc: str, start: str) -> Folding:
+    """The statements for a short sum of products."""
     taps = unrolled(fold, names, f"{acc}[{lane}]")
 
     def folding(each: str) -> list[str]:
-        room = f"int32_t {acc}[{LANES}];"
-        return [room, f"sx_rolled() {each}", here, f"{acc}[{lane}] = 0;", *taps, "}"]
+        room = f"{c_type(fold.dtype)} {acc}[{LANES}];"
+        return [room, f"sx_rolled() {each}", here, f"{acc}[{lane}] = {start};", *taps, "}"]
 
     return folding
 

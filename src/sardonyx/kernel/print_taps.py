@@ -25,13 +25,18 @@ from sardonyx.kernel.write import Writer, bare, evaluate, fold_step
 SHORT = 32  # terms of a window that is not looped over
 
 
-def is_short(fold: Fold) -> bool:
-    """Whether a fold is a sum of few products in int32, each of which is there."""
+def is_short(fold: Fold, lanes: Axis) -> bool:
+    """Whether a fold is a sum of few products in int32 or float32, each of which is there; of
+    float32 each lane may decide for itself whether it is."""
     extents = [a.extent for a in fold.axes if isinstance(a.extent, int)]
-    if fold.kind != "dot" or fold.dtype is not t.int32 or fold.when is not None:
+    if fold.kind != "dot" or fold.dtype not in (t.int32, t.float32) or fold.when is not None:
         return False
-    if any(isinstance(e, Load) and any(checked(e)) for e in walk(*fold.terms)):
-        return False
+    free = free_axes(*fold.terms)
+    for e in walk(*fold.terms):
+        if isinstance(e, Load) and any(checked(e)):
+            asked = [i for i, c in zip(e.index, checked(e), strict=True) if c]
+            if fold.dtype is t.int32 or any(lanes not in free[id(i)] for i in asked):
+                return False
     return len(extents) == len(fold.axes) and prod(extents) <= SHORT
 
 

@@ -3,18 +3,20 @@
     for p in 16s: for l in 16s: for p in tile: for l in tile: out[p][l] = in[l][p]
 
 Transpositions and reorders of layouts take this form: each line of memory that is read serves the
-whole tile.
+whole tile. Bytes that only move go eight rows of eight at a time.
 """
 
 from __future__ import annotations
 
 from sardonyx.dims import Dim
+from sardonyx.kernel.affine import coefficient, position
 from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import Block, place
-from sardonyx.kernel.write import Expression, Writer, nest, stored
+from sardonyx.kernel.write import Expression, Writer, bare, evaluate, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
+LINE, BLOCK = 64, 8  # bytes: of a tile, of a block
 LEAST = 8  # a shorter axis is not worth a tile
 
 
@@ -56,6 +58,9 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
     for axis, inner in zip(axes[:-2], blocks, strict=False):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
+    steps = _steps(s, p)
+    if steps is not None:
+        return [*before, *nest(heads, bodies, _bytes(s, p, steps, names))]
     tiles = [_tile(axis, names) for axis in axes[-2:]]
     heads += [head for head, _, _ in tiles] + [element for _, _, element in tiles]
     bodies += [[end] for _, end, _ in tiles]
@@ -65,12 +70,62 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
     return [*before, *nest(heads, bodies, [store])]
 
 
-def _tile(axis: Axis, names: Writer) -> tuple[str, str, str]:
+def _tile(axis: Axis, names: Writer, size: int = TILE) -> tuple[str, str, str]:
     """The loop over the tiles of an axis, the declaration of a tile's end, the loop inside it."""
     (first, n), start, end, i = names.span(axis), *map(names.fresh, ("b", "e", "i"))
     names.given[axis] = i
     return (
-        f"for (int64_t {start} = {first}; {start} < {n}; {start} += {TILE}) {{",
-        f"const int64_t {end} = {n} - {start} < {TILE} ? {n} : {start} + {TILE};",
+        f"for (int64_t {start} = {first}; {start} < {n}; {start} += {size}) {{",
+        f"const int64_t {end} = {n} - {start} < {size} ? {n} : {start} + {size};",
         f"for (int64_t {i} = {start}; {i} < {end}; {i}++) {{",
     )
+
+
+def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
+    """How far s reads along its last axis and writes along p, where it moves bytes alone that are
+    neighbours along the other."""
+    x, b = s.expr, s.buffer
+    if not isinstance(x, Load) or x.mode != "proven" or b.dtype.bits != 8 or b.dtype.is_packed:
+        return None
+    source, target = position(x.index, x.buffer.shape), position(s.axes, b.shape)
+    if source is None or target is None or x.dtype is not b.dtype or coefficient(source, p) != 1:
+        return None
+    read, wrote = coefficient(source, s.axes[-1]), coefficient(target, p)
+    return None if read is None or wrote is None else (read, wrote)
+
+
+def _bytes(s: Compute, p: Axis, steps: tuple[Dim, Dim], names: Writer) -> list[str]:
+    """The loops over p and the last axis of s, in tiles of 64 and blocks of eight."""
+    last = s.axes[-1]
+    (outer, end, _), (inner, stop, _) = (_tile(a, names, LINE) for a in (p, last))
+    i, j, q = names.given[p], names.given[last], names.fresh("q")
+    above, below = (x.split()[2] for x in (end, stop))
+    first, left = (x.split(" = ")[0].split()[-1] for x in (outer, inner))
+    lines, to, source = _element(s, names)
+    places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
+    block = f"sx_across_8({', '.join(places)});"
+    one = [*lines, f"{to} = {source};"]
+    names.given[p] = f"({i} + {q})"
+    more, to, source = _element(s, names)
+    return [
+        *(outer, end, inner, stop, f"int64_t {i} = {first};"),
+        f"for (; {i} + {BLOCK} <= {above}; {i} += {BLOCK}) {{",
+        f"int64_t {j} = {left};",
+        *(f"for (; {j} + {BLOCK} <= {below}; {j} += {BLOCK}) {{", *lines, block, "}"),
+        *(f"for (; {j} < {below}; {j}++) {{", f"for (int64_t {q} = 0; {q} < {BLOCK}; {q}++) {{"),
+        *(*more, f"{to} = {source};", "}", "}", "}"),
+        f"for (; {i} < {above}; {i}++) {{",
+        *(f"for (int64_t {j} = {left}; {j} < {below}; {j}++) {{", *one, "}", "}", "}", "}"),
+    ]
+
+
+def _element(s: Compute, names: Writer) -> tuple[list[str], str, str]:
+    """What declares the index, and the texts of the element written and of the one read."""
+    assert isinstance(s.expr, Load)
+    lines, index = evaluate(names, list(s.expr.index))
+    source = names.element(s.expr.buffer, [bare(i) for i in index])
+    return lines, names.element(s.buffer, [names.given[a] for a in s.axes]), source
+
+
+def _byte(element: str, const: str = "") -> str:
+    return f"({const}uint8_t *)({const}void *)&{element}"

@@ -232,3 +232,30 @@ SX_FN double sx_prod16_f64(double *p) {
 #else
 #define sx_apart()
 #endif
+
+/* Eight rows of eight bytes as columns: a row of `to` begins every d bytes, one of `from` every s. */
+#if defined(__SSE2__)
+#include <emmintrin.h>
+SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  __m128i rows[8], pairs[4], fours[4];
+  int i;
+  for (i = 0; i < 8; i++) rows[i] = _mm_loadl_epi64((const __m128i *)(const void *)(from + i * s));
+  for (i = 0; i < 4; i++) pairs[i] = _mm_unpacklo_epi8(rows[2 * i], rows[2 * i + 1]);
+  for (i = 0; i < 2; i++) {
+    fours[i] = _mm_unpacklo_epi16(pairs[2 * i], pairs[2 * i + 1]);
+    fours[i + 2] = _mm_unpackhi_epi16(pairs[2 * i], pairs[2 * i + 1]);
+  }
+  for (i = 0; i < 4; i++) {
+    const __m128i a = fours[i & 2], b = fours[(i & 2) + 1];
+    const __m128i both = i & 1 ? _mm_unpackhi_epi32(a, b) : _mm_unpacklo_epi32(a, b);
+    _mm_storel_epi64((__m128i *)(void *)(to + 2 * i * d), both);
+    _mm_storel_epi64((__m128i *)(void *)(to + (2 * i + 1) * d), _mm_srli_si128(both, 8));
+  }
+}
+#else
+SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  int i, j;
+  for (i = 0; i < 8; i++)
+    for (j = 0; j < 8; j++) to[i * d + j] = from[j * s + i];
+}
+#endif

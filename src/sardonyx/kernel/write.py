@@ -28,7 +28,7 @@ from sardonyx.kernel.place import Block, Placement, checked, place
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
 from sardonyx.kernel.spelling import c_type, canonical, cast, literal, reinterpret, spell, suffix
 from sardonyx.kernel.write_folds import bare as bare
-from sardonyx.kernel.write_folds import extremes, sums, under
+from sardonyx.kernel.write_folds import extremes, limits, sums, under
 from sardonyx.kernel.write_folds import nest as nest
 from sardonyx.kernel.writer import Writer as Writer
 from sardonyx.kernel.writer import inside_text as inside_text
@@ -220,6 +220,34 @@ class Expression:
 
     def _fold(self, e: Fold, block: Block) -> list[str]:
         name = self.texts[e, block] = self.names.fresh("a")
+        before = self._narrowed(e, block) if self.names.wide else []
+        lines = [*before, *self._whole_fold(e, block, name)]
+        for axis in e.axes if before else ():
+            self.names.spans.pop(axis, None)
+        return lines
+
+    def _narrowed(self, e: Fold, block: Block) -> list[str]:
+        """Declares from where to where the loops of e go, where data decides it: to go on past
+        terms that are absent would take longer than the others."""
+        lines: list[str] = []
+        found = limits(e) if len(e.axes) > 1 else {}
+        for axis, (least, most) in found.items():
+            low, high = (self._found(x, block) for x in (least, most))
+            ends = "0", self.names.size(axis.extent)
+            start, end = (self.names.fresh("b") for _ in range(2))
+            first = f"sx_max_i64({ends[0]}, {low})" if low else ends[0]
+            last = f"sx_min_i64({ends[1]}, {high})" if high else ends[1]
+            lines += [f"const int64_t {start} = {first};", f"const int64_t {end} = {last};"]
+            self.names.spans[axis] = start, end
+        return lines
+
+    def _found(self, e: Expr | None, block: Block) -> str | None:
+        """The text of a value, if it is known in the block."""
+        if e is None or not any((e, b) in self.texts for b in block.outwards()):
+            return None
+        return bare(self.text(e, block))
+
+    def _whole_fold(self, e: Fold, block: Block, name: str) -> list[str]:
         loops = self.placement.loops[e, block]
         heads, bodies = [], []
         for axis, inner in zip(e.axes, loops, strict=False):

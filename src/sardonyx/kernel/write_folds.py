@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from sardonyx.kernel.expr import Axis, Fold
+from sardonyx.dims import product
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.spelling import c_type, literal, suffix
 
@@ -29,18 +30,31 @@ def sums(
     one = literal(identity(e), e.dtype)
     start = "0" if e.kind == "sum" else ", ".join([one] * LANES)
     extent = e.axes[-1].extent
+    narrowed = any(a in names.spans for a in e.axes)
     aligned = len(e.axes) == 1 or (isinstance(extent, int) and extent % LANES == 0)
 
     def step(lane: str) -> list[str]:
         return under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
 
-    if aligned:
+    if narrowed:
+        place = names.given[e.axes[0]]
+        for axis in e.axes[1:]:
+            place = f"({place}) * {names.size(axis.extent)} + {names.given[axis]}"
+        lines = nest(heads, bodies, step(f"({place}) & {LANES - 1}"))
+    elif aligned:
         inner = _in_sixteens(names, e.axes[-1], bodies[-1], step)
         lines = nest(heads[:-1], bodies[:-1], inner)
     else:
         count = names.fresh("q")
         counted = [*step(f"{count} & {LANES - 1}"), f"{count}++;"]
         lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
+    used = product(tuple(a.extent for a in e.axes))
+    if isinstance(used, int) and 0 < used < LANES and names.wide:
+        start = "0" if e.kind == "sum" else ", ".join([one] * used)
+        for n in (8, 4, 2, 1):  # the partial results that no term reached change no other
+            pairs = range(min(n, used - n))
+            lines += [f"{parts}[{j}] {sign}= {parts}[{j + n}];" for j in pairs]
+        return [f"{T} {parts}[{used}] = {{{start}}};", *lines, f"const {T} {name} = {parts}[0];"]
     result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
     return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
 
@@ -64,7 +78,8 @@ def extremes(
         return under(when, [*guarded, f"{part} = {found};"])
 
     last = e.axes[-1].extent
-    if isinstance(last, int) and last < 2 * LANES:
+    narrowed = any(a in names.spans for a in e.axes)
+    if narrowed or (isinstance(last, int) and last < 2 * LANES):
         result = f"sx_{e.kind}ranked_f32({parts})"
         lines = [f"int32_t {parts} = {start};", *nest(heads, bodies, step(parts))]
         return [*lines, f"const float {name} = {result};"]
@@ -98,6 +113,28 @@ def _in_sixteens(
     if isinstance(axis.extent, int) and axis.extent % LANES == 0:
         rest = []
     return [f"int64_t {base} = 0;", *whole, *rest]
+
+
+def limits(e: Fold) -> dict[Axis, tuple[Expr | None, Expr | None]]:
+    """For axes of e outside of whose limits all terms are absent, where data decides these: the
+    least index and the one after the last, either perhaps unknown."""
+    found: dict[Axis, tuple[Expr | None, Expr | None]] = {}
+    todo = [] if e.when is None else [e.when]
+    while todo:
+        match todo.pop():
+            case Alu("and", (a, b), _):
+                todo += [a, b]
+            case Alu("le", (low, Axis() as axis), _) if axis in e.axes and _is_data(low, e):
+                found[axis] = low, found.get(axis, (None, None))[1]
+            case Alu("lt", (Axis() as axis, high), _) if axis in e.axes and _is_data(high, e):
+                found[axis] = found.get(axis, (None, None))[0], high
+    return found
+
+
+def _is_data(x: Expr, e: Fold) -> bool:
+    """Whether data decides x, and no index of e."""
+    below = list(walk(x))
+    return any(isinstance(n, Load) for n in below) and not any(n in e.axes for n in below)
 
 
 def under(when: str, lines: list[str]) -> list[str]:

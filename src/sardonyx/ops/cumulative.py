@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import add, mul
 
+from sardonyx.dims import product
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import compute_type, normalize_axis
@@ -38,19 +39,31 @@ def _running(
 ) -> Tensor:
     """The running total of each line of x, kept in the compute type and rounded where stored.
 
-    `exclusive` leaves out the element itself; `reverse` runs from the end.
+    `exclusive` leaves out the element itself; `reverse` runs from the end. Neighbouring lines are
+    walked together.
     """
     (given,) = axis.ints()
     a, wide = normalize_axis(given, x.rank), compute_type(x.dtype)
-    out = k.tensor(x.shape, x.dtype)
-    with loops(k, [n for d, n in enumerate(x.shape) if d != a]) as outer:
-        total = k.local(lift(start, wide))
+    out, inner = k.tensor(x.shape, x.dtype), x.shape[a + 1 :]
+    alone = product(inner) == 1
+    totals = k.tensor(inner, wide)
+    with loops(k, x.shape[:a]) as outer:
+        if alone:
+            total = k.local(lift(start, wide))
+        else:
+            with loops(k, inner) as j:
+                k.store(totals, j, start)
         with k.loop(x.shape[a]) as step:
             place = lift(x.shape[a]) - 1 - step if reverse else step
-            i = (*outer[:a], place, *outer[a:])
-            if exclusive:
-                k.store(out, i, total)
-            k.set(total, combine(total, cast(x[i], wide)))
-            if not exclusive:
-                k.store(out, i, total)
+            with loops(k, inner) as j:
+                i, before = (*outer, place, *j), total if alone else totals[j]
+                if exclusive:
+                    k.store(out, i, before)
+                after = combine(before, cast(x[i], wide))
+                if alone:
+                    k.set(total, after)
+                else:
+                    k.store(totals, j, after)
+                if not exclusive:
+                    k.store(out, i, total if alone else totals[j])
     return out

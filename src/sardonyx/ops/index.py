@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.expr import Expr, Operand, lift, where
+from sardonyx.types import DType
 
 
 def replaced(index: Sequence[Expr], axis: int, by: Operand) -> tuple[Expr, ...]:
     """The index with another expression at one position."""
     return (*index[:axis], lift(by), *index[axis + 1 :])
+
+
+def index_type(size: Dim) -> DType:
+    """The type in which indices below size, and -1, are kept."""
+    return t.int32 if isinstance(size, int) and size <= t.int32.max else t.int64
 
 
 def wrapped(i: Expr, size: Dim) -> Expr:

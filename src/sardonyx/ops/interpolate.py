@@ -126,19 +126,19 @@ def taps(k: Builder, s: Side, f: Filter, at: Tensor) -> Taps:
     def place(o: Axis, n: Expr) -> Expr:
         return base[o] + (n + first)
 
-    def raw(o: Axis, n: Expr) -> Expr:
+    def raw(n: Axis, o: Axis) -> Expr:
         distance = ((n + first).cast(t.float32) - (at[o] - alu("floor", at[o]))) * stretch
         found = kernel(f, alu("abs", distance))
         inside = alu("and", place(o, n) >= 0, place(o, n) < s.size)
         return where(inside, found, 0.0) if f.exclude_outside else found
 
-    weight = k.compute((s.out, count), raw)
+    weight = k.compute((count, s.out), raw)
     if f.antialias or f.exclude_outside:
         whole = weight
         weight = k.compute(
-            (s.out, count), lambda o, n: whole[o, n] / k.sum((count,), lambda m: whole[o, m])
+            (count, s.out), lambda n, o: whole[n, o] / k.sum((count,), lambda m: whole[m, o])
         )
-    return Taps(count, lambda o, n: clamped(place(o, n), s.size), lambda o, n: weight[o, n])
+    return Taps(count, lambda o, n: clamped(place(o, n), s.size), lambda o, n: weight[n, o])
 
 
 def kernel(f: Filter, x: Expr) -> Expr:

@@ -108,6 +108,22 @@ def _unary(
     return k.compute(x[0].shape, lambda *i: quantised(fn_(real(x, i)), *y, x[0].dtype))
 
 
+def _by_table(
+    k: Builder, x: Quantised, y: tuple[Tensor, Tensor | None], fn_: Callable[[Expr], Expr]
+) -> Tensor:
+    """The same, computed once for each value of a byte."""
+    q, scale, zero = x
+    if q.dtype.bits != 8 or product(scale.shape) != 1:
+        return _unary(k, x, y, fn_)
+    low, step = int(q.dtype.min), scale.reshaped(())[()].cast(t.float32)
+
+    def value(b: Axis) -> Expr:
+        return quantised(fn_(difference(b + low, zero).cast(t.float32) * step), *y, q.dtype)
+
+    values = k.compute((256,), value)
+    return k.compute(q.shape, lambda *i: values[q[i].cast(t.int64) - low])
+
+
 @contrib("QLinearSigmoid", "approximate")
 def qlinear_sigmoid(
     k: Builder,
@@ -118,7 +134,7 @@ def qlinear_sigmoid(
     y_zero_point: Tensor | None = None,
 ) -> Tensor:
     step = needed(y_scale, "Y_scale")
-    return _unary(k, (x, x_scale, x_zero_point), (step, y_zero_point), fn.sigmoid)
+    return _by_table(k, (x, x_scale, x_zero_point), (step, y_zero_point), fn.sigmoid)
 
 
 @contrib("QLinearLeakyRelu", "rounding")

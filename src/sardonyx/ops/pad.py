@@ -106,6 +106,9 @@ def _source(mode: str, i: Axis, d: Dim, begin: Dim, end: Dim) -> Expr:
     kept = d - cut + extreme("min", end, 0)
     place = i - extreme("max", begin, 0)
     last = kept - 1
+    once = _once(mode, place, kept, extreme("max", begin, 0), extreme("max", end, 0))
+    if once is not None:
+        return once + cut
     match mode:
         case "edge":
             return minimum(maximum(place, 0), last) + cut
@@ -115,6 +118,25 @@ def _source(mode: str, i: Axis, d: Dim, begin: Dim, end: Dim) -> Expr:
         case "wrap":
             return place % kept + cut
     raise InvalidModel(f"mode {mode!r} is not constant, edge, reflect or wrap")
+
+
+def _once(mode: str, place: Expr, kept: Dim, before: Dim, after: Dim) -> Expr | None:
+    """The same by choices, where what is kept is as long as the padding: a loop for each."""
+    if not (isinstance(kept, int) and isinstance(before, int) and isinstance(after, int)):
+        return None
+    last = kept - 1
+    outside = {
+        "edge": (1, lift(0), lift(last)),
+        "reflect": (2, 0 - place, 2 * last - place),
+        "wrap": (1, place + kept, place - kept),
+    }
+    if mode not in outside:
+        return None
+    least, low, high = outside[mode]
+    if (mode != "edge" and max(before, after) > kept + 1 - least) or kept < 1:
+        return None
+    inner = where(place < kept, place, high) if after else place
+    return where(place < 0, low, inner) if before else inner
 
 
 @operator("ReverseSequence", 10, 28)

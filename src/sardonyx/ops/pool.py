@@ -133,8 +133,12 @@ def max_unpool(
         raise InvalidModel(f"output_shape has {len(shape)} entries for rank {x.rank}")
     out = k.compute(shape, lambda *_: lift(0).cast(x.dtype), x.dtype)
     flat, source = x.reshaped((product(x.shape),)), i.reshaped((product(x.shape),))
+    whole = out.reshaped((product(shape),))
     with k.loop(product(x.shape)) as e:
-        k.store(out, unflatten(source[e], pooled), flat[e])
+        if shape == tuple(pooled):
+            k.store(whole, (source[e],), flat[e])
+        else:
+            k.store(out, unflatten(source[e], pooled), flat[e])
     return out
 
 

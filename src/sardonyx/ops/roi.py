@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
 from sardonyx.ops.common import compute_type, maximum, minimum
+from sardonyx.ops.index import flat_index, index_type
 from sardonyx.ops.registry import operator
 
 
@@ -97,39 +98,113 @@ def _align(
     scale: float,
     half_pixel: bool,
 ) -> Tensor:
-    """The mean (or maximum) of samples in each bin of each region. Without a sampling_ratio there
-    are ceil(bin) samples on an axis: at most two in a pixel, so that a window of twice the image
-    holds all that are not zero."""
+    """The mean of samples, or the maximum of their weighted neighbours, in each bin of each region.
+    Without a sampling_ratio there are ceil(bin) samples on an axis: at most two in a pixel, so that
+    a window of twice the image holds all that are not zero."""
     if mode not in ("avg", "max"):
         raise InvalidModel(f"mode {mode!r} is not avg or max")
     height, width = x.shape[2:]
     grid = _grid(k, rois, size, sampling_ratio, scale, half_pixel, (height, width))
 
+    fixed, whole = sampling_ratio > 0, product(x.shape)
+    sides = (
+        _side(k, grid, 0, size[0], height, width, fixed),
+        _side(k, grid, 1, size[1], width, 1, fixed),
+    )
+    images = _images(k, x, rois, lambda n: batch[n])
+    pixels = x.reshaped((whole,))
+
     def element(n: Axis, c: Axis, *p: Axis) -> Expr:
-        def index(r: Sequence[Axis]) -> list[Expr]:
-            if sampling_ratio > 0:
-                return list(r)
-            return [grid.first(n, a, p[a]) + r[a] for a in range(2)]
+        start = (images[n] * x.shape[1] + c) * (height * width)
+
+        def at(r: Sequence[Axis]) -> list[tuple[Expr, Expr, Expr]]:
+            return [s.at(n, q, i) for s, q, i in zip(sides, p, r, strict=True)]
 
         def sample(*r: Axis) -> Expr:
-            y, z = (grid.place(n, a, p[a], i) for a, i in enumerate(index(r)))
-            b = cast(batch[n], t.int64)
-            return _bilinear(lambda i, j: x.trap((b, c, i, j)), (height, width), y, z, mode)
+            (top, bottom, v), (left, right, u) = at(r)
+            corners = [[pixels.guard((start + i + j,)) for j in (left, right)]
+                       for i in (top, bottom)]  # fmt: skip
+            return where((top >= 0) & (left >= 0), _bilinear(corners, v, u), 0)
+
+        def corner(*r: Axis) -> Expr:
+            """One of the four weighted neighbours of a sample."""
+            (top, bottom, v), (left, right, u) = at(r[:2])
+            first, second = (q.eq(0) for q in r[2:])
+            row, column = where(first, top, bottom), where(second, left, right)
+            weight = where(first, 1 - v, v) * where(second, 1 - u, u)
+            value = weight * pixels.guard((start + row + column,))
+            return where((top >= 0) & (left >= 0), value, 0)
 
         def there(*r: Axis) -> Expr:
-            i, j = index(r)
-            return (i < grid.count[n, 0]) & (j < grid.count[n, 1])
+            first, second = (i < s.left[n, q] for s, q, i in zip(sides, p, r[:2], strict=True))
+            return first & second
 
-        kind = "sum" if mode == "avg" else "max"
-        total = k.fold(kind, grid.window, sample, None if sampling_ratio > 0 else there)
+        when = None if sampling_ratio > 0 else there
+        if mode == "avg":
+            total = k.sum(grid.window, sample, when)
+        else:
+            total = k.fold("max", (*grid.window, 2, 2), corner, when)
         if mode == "avg":
             samples = grid.count[n, 0] * grid.count[n, 1]
             return total / cast(maximum(samples, 1), total.dtype)
         empty = (grid.count[n, 0] <= 0) | (grid.count[n, 1] <= 0)
-        outside = grid.outside(n, 0, p[0]) | grid.outside(n, 1, p[1])
+        outside = sides[0].outside[n, p[0]] | sides[1].outside[n, p[1]]
         return where(empty, 0, where(outside, maximum(total, 0), total))
 
     return k.compute((rois.shape[0], x.shape[1], *size), element, x.dtype)
+
+
+def _images(k: Builder, x: Tensor, rois: Tensor, image: Callable[[Axis], Expr]) -> Tensor:
+    """The image that each region is of; a run-time error where there is none."""
+    numbers = k.compute((x.shape[0],), lambda i: i)
+    return k.compute((rois.shape[0],), lambda n: numbers.trap((cast(image(n), t.int64),)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The samples along one axis, as tensors of (region, bin, sample): where the pixels before and
+    after each begin, the first -1 for one more than a pixel outside the image, and how far it lies
+    from the first. By (region, bin): left: how many samples of the window there are; outside:
+    whether others are left out."""
+
+    before: Tensor
+    after: Tensor
+    rest: Tensor
+    left: Tensor
+    outside: Tensor
+
+    def at(self, n: Axis, p: Axis, i: Axis) -> tuple[Expr, Expr, Expr]:
+        index = n, p, i
+        before, after = (cast(x[index], t.int64) for x in (self.before, self.after))
+        return before, after, self.rest[index]
+
+
+def _side(
+    k: Builder, grid: _Grid, axis: int, bins: int, size: Dim, step: Dim, fixed: bool
+) -> _Side:
+    """The samples along an axis of the image, whose pixels are `step` apart: the same for all
+    channels."""
+    regions = grid.count.shape[0]
+    shape, kind = (regions, bins, grid.window[axis]), index_type(size * step)
+
+    def place(n: Axis, p: Axis, r: Axis) -> Expr:
+        return grid.place(n, axis, p, r if fixed else grid.first(n, axis, p) + r)
+
+    at = k.compute(shape, place, grid.bin.dtype)
+
+    def before(*i: Axis) -> Expr:
+        return where(_near(at[i], size), _neighbours(at[i], size)[0] * step, -1)
+
+    def left(n: Axis, p: Axis) -> Expr:
+        return grid.count[n, axis] - grid.first(n, axis, p)
+
+    return _Side(
+        k.compute(shape, before, kind),
+        k.compute(shape, lambda *i: _neighbours(at[i], size)[1] * step, kind),
+        k.compute(shape, lambda *i: _neighbours(at[i], size)[2], grid.bin.dtype),
+        k.compute((regions, bins), left),
+        k.compute((regions, bins), lambda n, p: grid.outside(n, axis, p)),
+    )
 
 
 def _grid(
@@ -162,29 +237,10 @@ def _grid(
     return _Grid(start, bins, count, (image[0] * 2 + 6, image[1] * 2 + 6))
 
 
-def _bilinear(
-    pixel: Callable[[Expr, Expr], Expr],
-    image: tuple[Dim, Dim],
-    y: Expr,
-    x: Expr,
-    mode: str,
-) -> Expr:
-    """The image at a place, 0 more than a pixel outside of it; "max" takes the largest of the four
-    weighted neighbours in place of their sum."""
-    (top, bottom, v), (left, right, u) = (
-        _neighbours(p, n) for p, n in zip((y, x), image, strict=True)
-    )
-    inside = _near(y, image[0]) & _near(x, image[1])
-    terms = [
-        (1 - v) * (1 - u) * pixel(top, left),
-        (1 - v) * u * pixel(top, right),
-        v * (1 - u) * pixel(bottom, left),
-        v * u * pixel(bottom, right),
-    ]
-    value = terms[0]
-    for term in terms[1:]:
-        value = value + term if mode == "avg" else maximum(value, term)
-    return where(inside, value, 0)
+def _bilinear(corners: Sequence[Sequence[Expr]], v: Expr, u: Expr) -> Expr:
+    """The image between four pixels."""
+    (a, b), (c, d) = corners
+    return (1 - v) * (1 - u) * a + (1 - v) * u * b + v * (1 - u) * c + v * u * d
 
 
 def _near(p: Expr, size: Dim) -> Expr:
@@ -212,6 +268,8 @@ def max_roi_pool(
     inside; an empty bin is 0."""
     rows, columns = pooled_shape
     wide, image = compute_type(x.dtype), x.shape[2:]
+    images = _images(k, x, rois, lambda n: cast(rois[n, 0], wide))
+    pixels = x.reshaped((product(x.shape),))
 
     def corner(n: Axis, column: int) -> Expr:
         v = cast(rois[n, column], wide) * spatial_scale
@@ -227,11 +285,11 @@ def max_roi_pool(
 
     def element(n: Axis, c: Axis, *p: Axis) -> Expr:
         (top, bottom), (left, right) = (bounds(n, a, p[a]) for a in range(2))
-        b = cast(cast(rois[n, 0], wide), t.int64)
+        start = (images[n] * x.shape[1] + c) * (image[0] * image[1])
         largest = k.fold(
             "max",
             image,
-            lambda i, j: x.trap((b, c, i, j)),
+            lambda i, j: pixels.guard((start + flat_index((i, j), image),)),
             lambda i, j: (top <= i) & (i < bottom) & (left <= j) & (j < right),
         )
         return where((bottom <= top) | (right <= left), 0, largest)

@@ -7,17 +7,19 @@ from functools import reduce
 from operator import mul
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, lift, where
 from sardonyx.ops.common import compute_type, minimum
 from sardonyx.ops.conv import check_weights, grouped, sum_of_products, weight_loader
+from sardonyx.ops.index import flat_index, index_type
 from sardonyx.ops.interpolate import Filter, clamped, kernel
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree, numbers
-from sardonyx.ops.window import window
+from sardonyx.ops.window import window, within
 
+REACH = {"nearest": 0, "linear": 1, "cubic": 2}  # pixels on each side of a place
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
 Pixel = Callable[[Sequence[Expr]], Expr]
 
@@ -51,37 +53,58 @@ def grid_sample(
 def _grid_sample(
     k: Builder, x: Tensor, grid: Tensor, align: bool, mode: str, padding: str
 ) -> Tensor:
-    """y[n, c, o] is x[n, c] at the place grid[n, o], whose last spatial axis comes first."""
+    """y[n, c, o] is x[n, c] at the place grid[n, o], whose last spatial axis comes first. Which
+    pixels that are, and their weights, is computed once for all channels."""
     spatial, rank = x.shape[2:], x.rank - 2
     agree(grid.shape[-1], rank, "the last axis of grid and the number of spatial axes")
     agree(grid.shape[0], x.shape[0], "the batch of grid and of the input")
-    _known(mode, ("nearest", "linear", "cubic"), "mode")
+    _known(mode, tuple(REACH), "mode")
     _known(padding, ("zeros", "border", "reflection"), "padding_mode")
+    shape, reach, dtype = grid.shape[:-1], REACH[mode], compute_type(x.dtype)
+    taps = (2 * reach,) * rank if reach else ()
+    at = [_places(k, grid, j, d, align, mode, padding) for j, d in enumerate(spatial)]
 
-    def place(n: Axis, *rest: Axis) -> Expr:
-        *o, j = rest
-        return grid[(n, *o, (rank - 1) - j)]
+    def offset(n: Axis, *rest: Axis) -> Expr:
+        r, o = rest[: len(taps)], rest[len(taps) :]
+        index = [alu("floor", v[(n, *o)]).cast(t.int64) for v in at]
+        index = [i + (j + (1 - reach)) for i, j in zip(index, r, strict=True)] if r else index
+        if padding == "zeros":
+            return where(within(index, [0] * rank, spatial), flat_index(index, spatial), -1)
+        inner = zip(index, spatial, strict=True)
+        return flat_index([_pixel_index(i, d, align, padding) for i, d in inner], spatial)
 
-    normalized = k.compute(grid.shape, place, compute_type(grid.dtype))
+    def weight(n: Axis, *rest: Axis) -> Expr:
+        r, o = rest[: len(taps)], rest[len(taps) :]
+        return reduce(mul, _factors(Filter(mode), [v[(n, *o)] for v in at], r))
+
+    size = product(spatial)
+    offsets = k.compute((shape[0], *taps, *shape[1:]), offset, index_type(size))
+    weights = k.compute((shape[0], *taps, *shape[1:]), weight, dtype) if reach else offsets
+    pixels = x.reshaped((*x.shape[:2], size))
 
     def element(n: Axis, c: Axis, *o: Axis) -> Expr:
-        at = []
-        for j, d in enumerate(spatial):
-            v = _denormalized(normalized[(n, *o, lift(j))], d, align)
-            v = alu("rint", v) if mode == "nearest" else v
-            at.append(_reflected(v, d, align) if padding == "reflection" else v)
+        def pixel(*r: Axis) -> Expr:
+            return pixels.guard((n, c, offsets[(n, *r, *o)].cast(t.int64)))
 
-        def pixel(index: Sequence[Expr]) -> Expr:
-            if padding == "zeros":
-                return x.guard((n, c, *index))
-            inner = zip(index, spatial, strict=True)
-            return x[(n, c, *[_pixel_index(i, d, align, padding) for i, d in inner])]
+        if not reach:
+            return pixel()
+        return k.dot(taps, lambda *r: (weights[(n, *r, *o)], pixel(*r).cast(dtype)))
 
-        if mode == "nearest":
-            return pixel([v.cast(t.int64) for v in at])
-        return interpolated(k, Filter(mode), pixel, at, compute_type(x.dtype))
+    return k.compute((*x.shape[:2], *shape[1:]), element, x.dtype)
 
-    return k.compute((*x.shape[:2], *grid.shape[1:-1]), element, x.dtype)
+
+def _places(
+    k: Builder, grid: Tensor, axis: int, d: Dim, align: bool, mode: str, padding: str
+) -> Tensor:
+    """The coordinates along a spatial axis of size d."""
+    wide, last = compute_type(grid.dtype), grid.shape[-1]
+
+    def place(*i: Axis) -> Expr:
+        v = _denormalized(grid[(*i, (last - 1) - axis)].cast(wide), d, align)
+        v = alu("rint", v) if mode == "nearest" else v
+        return _reflected(v, d, align) if padding == "reflection" else v
+
+    return k.compute(grid.shape[:-1], place, wide)
 
 
 def _known(value: str, values: Sequence[str], what: str) -> None:
@@ -113,19 +136,21 @@ def _pixel_index(i: Expr, d: Dim, align: bool, padding: str) -> Expr:
 
 def interpolated(k: Builder, f: Filter, pixel: Pixel, at: Sequence[Expr], dtype: t.DType) -> Expr:
     """The weighted sum of the pixels around a place, whose coordinates are `at`."""
-    reach = 1 if f.mode == "linear" else 2
-    low = [alu("floor", v) for v in at]
+    reach = REACH[f.mode]
+    low = [alu("floor", v).cast(t.int64) for v in at]
 
     def term(*n: Axis) -> tuple[Expr, Expr]:
-        steps = [j + (1 - reach) for j in n]
-        index = [v.cast(t.int64) + j for v, j in zip(low, steps, strict=True)]
-        factors = [
-            kernel(f, alu("abs", j.cast(v.dtype) - (v - base)))
-            for v, base, j in zip(at, low, steps, strict=True)
-        ]
-        return reduce(mul, factors).cast(dtype), pixel(index).cast(dtype)
+        index = [i + (j + (1 - reach)) for i, j in zip(low, n, strict=True)]
+        return reduce(mul, _factors(f, at, n)).cast(dtype), pixel(index).cast(dtype)
 
     return k.dot((2 * reach,) * len(at), term)
+
+
+def _factors(f: Filter, at: Sequence[Expr], n: Sequence[Expr]) -> list[Expr]:
+    """The weight along each axis of the n-th pixels around a place."""
+    steps = [(j + (1 - REACH[f.mode])).cast(v.dtype) for v, j in zip(at, n, strict=True)]
+    pairs = zip(at, steps, strict=True)
+    return [kernel(f, alu("abs", j - (v - alu("floor", v)))) for v, j in pairs]
 
 
 @operator("DeformConv", 19, 22, accuracy="rounding")

@@ -118,7 +118,7 @@ def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     if known:
         return max(known, key=_in_use)
     c = contraction(s, s.axes[-1]) if s.axes else None
-    if c is None or not at_least(c.rows * times, FEW_ROWS):
+    if c is None or c.terms == 1 or not at_least(c.rows * times, FEW_ROWS):
         return None
     return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
 

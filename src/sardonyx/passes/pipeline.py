@@ -17,6 +17,7 @@ from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fewer import fewer_products
 from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
+from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
@@ -57,6 +58,7 @@ def steps(fused: bool = True, roomy: bool = False) -> tuple[Step, ...]:
         pair_fours,
         join_attention,
         join_rows,
+        gather_rows,
         split_choices,
         collapse,
         in_tiles,
