@@ -74,6 +74,12 @@ def folded(net: Net, rng: Rng) -> None:
     row, matrix = net.feed("row", floats(rng, 1, 40)), net.feed("matrix", floats(rng, 40, 700))
     net.give(net.op("MatMul", row, matrix), net.op("ReduceSum", matrix, np.array([0])))
     net.give(net.op("ReduceMax", matrix, np.array([0])))
+    several = net.feed("several", floats(rng, 3, 40).astype(np.float64))
+    net.give(net.op("MatMul", several, net.feed("wide", rng.standard_normal((40, 128)))))
+    counts = net.feed("counts", rng.integers(-9, 9, (2, 13)).astype(np.int32))
+    net.give(
+        net.op("MatMul", counts, net.feed("more", rng.integers(-9, 9, (13, 300)).astype(np.int32)))
+    )
     columns = net.op("Transpose", row, perm=[1, 0])
     net.give(net.op("MatMul", columns, row))
     half = net.feed("half", np.clip(floats(rng, 3, 5, 18), -9, 9).astype(np.float16))
@@ -114,6 +120,7 @@ def test_they_take_these_forms() -> None:
     text = texts(net)
     assert text.count("sx_across_8(") == 3
     assert "float acc0[256];" in text
+    assert "double acc0[64];" in text
     assert "[16][64] = " in text
     assert "&= v" in text or "&= fabsf(" in text, "whole strips by the short way"
 

@@ -28,6 +28,7 @@ from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text
 LEAST = 8  # a shorter innermost axis is not worth a strip
 FAR = 512  # elements between terms, from which on more lanes are taken together
 MANY, FEWER = 256, 64  # so many: of one accumulator each, and of sixteen
+TERMS = 4  # that a lane of a wide strip takes at a time
 
 
 def suits_lanes(s: Compute) -> bool:
@@ -114,18 +115,23 @@ Folding = Callable[[str], list[str]]
 
 def _width(s: Compute, fold: Fold) -> int:
     """How many lanes are taken together: more where each term lies far from the one before it, so
-    that few of each line or page are not all that is read while it is near."""
+    that few of each line or page are not all that is read while it is near; and more of a chain
+    through memory, which takes longer than to load and store some vectors."""
     axis = s.axes[-1]
     if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
         return LANES
-    width = FEWER if fold.kind == "sum" else MANY
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
     far = any(
         a is not None and coefficient(a, axis) == 1 and _is_far(coefficient(a, fold.axes[-1]))
         for a in addresses
     )
-    long = isinstance(axis.extent, int) and axis.extent >= width
-    return width if far and long else LANES
+    if not isinstance(axis.extent, int):
+        return LANES
+    width = FEWER if fold.kind == "sum" else MANY
+    if far and axis.extent >= width:
+        return width
+    chain = fold.kind == "dot" and (axis.extent % FEWER == 0 or axis.extent >= MANY)
+    return FEWER if chain else LANES
 
 
 def _is_far(step: Dim | None) -> bool:
@@ -148,9 +154,12 @@ def _folding(
             return result, _window(fold, names, lane, here, acc, start)
         steps = _steps(fold, names, one, axis)
         rolled = "sx_rolled() " if _is_least(fold) else ""
+        some = _some(fold, names, here, one) if width > LANES else None
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
+            if some is not None:
+                return [*first, *loops[:-1], *some(each), *ends[:-1]]
             return [*first, *loops, *steps(rolled + each, here), *ends]
 
         return result, simple
@@ -167,6 +176,35 @@ def _folding(
         return lines
 
     return f"{acc}[0][{lane}]", sixteen
+
+
+def _some(fold: Fold, names: Writer, here: str, acc: str) -> Folding | None:
+    """The loop over the innermost of a fold's axes, several terms at a time, for which a lane loads
+    and stores its sum once."""
+    axis, loads = fold.axes[-1], [e for e in walk(*fold.terms) if isinstance(e, Load)]
+    if fold.kind != "dot" or fold.when is not None or any(any(checked(e)) for e in loads):
+        return None
+    if not isinstance(axis.extent, int) or axis.extent < TERMS:
+        return None
+    r, n = names.given[axis], names.size(axis.extent)
+
+    def taken(count: int) -> list[str]:
+        lines = [here]
+        for place in range(count):
+            names.given[axis] = f"({r} + {place})" if place else r
+            before, texts = evaluate(names, list(fold.terms))
+            lines += [*before, f"{acc} = {bare(fold_step(fold, acc, texts))};"]
+        return lines
+
+    whole, one = taken(TERMS), taken(1)
+    left = [] if axis.extent % TERMS == 0 else [f"for (; {r} < {n}; {r}++) {{"]
+
+    def folding(each: str) -> list[str]:
+        rest = [*left, each, *one, "}", "}"] if left else []
+        head = f"for (; {r} + {TERMS} <= {n}; {r} += {TERMS}) {{"
+        return ["{", f"int64_t {r} = 0;", head, each, *whole, "}", "}", *rest, "}"]
+
+    return folding
 
 
 def _few(
