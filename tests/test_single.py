@@ -6,10 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from nets import Net, check_engines
 
+from sardonyx.emit import model
+from sardonyx.kernel import share
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array
@@ -71,7 +75,7 @@ def resized(net: Net, rng: Rng) -> None:
 
 
 def folded(net: Net, rng: Rng) -> None:
-    row, matrix = net.feed("row", floats(rng, 1, 40)), net.feed("matrix", floats(rng, 40, 700))
+    row, matrix = net.feed("row", floats(rng, 1, 40)), net.feed("matrix", floats(rng, 40, 768))
     net.give(net.op("MatMul", row, matrix), net.op("ReduceSum", matrix, np.array([0])))
     net.give(net.op("ReduceMax", matrix, np.array([0])))
     several = net.feed("several", floats(rng, 3, 40).astype(np.float64))
@@ -107,6 +111,17 @@ def test_each_gives_the_bytes_of_the_machine() -> None:
     for family in (sampled, regions, resized, folded):
         family(net, np.random.default_rng(3))
     check_engines(net)
+
+
+def test_threads_share_them_out_with_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "UNIT", 64)
+    monkeypatch.setattr(model, "UNIT", 64)
+    net = Net()
+    for family in (sampled, regions, resized, folded):
+        family(net, np.random.default_rng(4))
+    graph = net.graph()
+    alone, shared = (NativeEngine(graph, threads=n).run(net.feeds) for n in (1, 3))
+    assert [n for n in graph.outputs if alone[n].tobytes() != shared[n].tobytes()] == []
 
 
 def texts(net: Net) -> str:

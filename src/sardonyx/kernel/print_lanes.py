@@ -22,6 +22,7 @@ from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.print_taps import Few, added, few_of, is_short, unrolled
+from sardonyx.kernel.share import LINE
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
@@ -99,7 +100,8 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
     start, n = names.span(axis)
-    whole = isinstance(axis.extent, int) and axis.extent % width == 0
+    cut = axis in names.spans and LINE % width != 0  # a thread's share may end within a strip
+    whole = not cut and isinstance(axis.extent, int) and axis.extent % width == 0
     inner = [
         f"int64_t {strip} = {start};",
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
