@@ -29,13 +29,15 @@ FOLD_KINDS = ("dot", "sum", "prod", "min", "max", "and", "or")
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
     """A tensor as the kernel sees it. `data` makes it a constant table; `base` makes it another
-    shape of the bytes of `base` (row-major, the same number of elements and dtype)."""
+    shape of the bytes of `base` (row-major, the same number of elements and dtype). `start`: its
+    element 0 lies there (() is at 0), so that a Compute over fewer elements writes a box of it."""
 
     name: str
     dtype: DType
     shape: tuple[Dim, ...]
     data: Array | None = None
     base: Buffer | None = None
+    start: tuple[Dim, ...] = ()
 
     @property
     def root(self) -> Buffer:

@@ -143,6 +143,8 @@ def _execute(s: Stmt, scope: _Scope) -> None:
 
 def _compute(s: Compute, scope: _Scope) -> None:
     out = _array(s.buffer, scope)
+    if s.buffer.start:
+        out = out[tuple(slice(_extent(a.extent)) for a in s.axes)]
     if out.size == 0:
         return
     for block in _blocks(out.shape, _heaviest_sum(s.expr)):
@@ -180,7 +182,8 @@ def _along(values: range, trailing: int) -> Array:
 
 def _array(buffer: Buffer, scope: _Scope) -> Array:
     root = buffer.root
-    return scope.arrays[root] if root is buffer else scope.arrays[root].reshape(extents(buffer))
+    found = scope.arrays[root] if root is buffer else scope.arrays[root].reshape(extents(buffer))
+    return found[tuple(slice(_extent(i), None) for i in buffer.start)] if buffer.start else found
 
 
 def _stored(e: Expr, scope: _Scope) -> Array:

@@ -1,7 +1,7 @@
 """The kernel IR: what one operation computes.
 
     kernel = Kernel(name, inputs, outputs, temporaries, constants, body: stmt*)
-    buffer = Buffer(name, dtype, shape, data?, base?)
+    buffer = Buffer(name, dtype, shape, data?, base?, start?)
     stmt   = Compute(buffer, axes, expr)              each element once, in no particular order
            | For(axis, stmt*)                         in ascending order
            | If(cond, stmt*, stmt*)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sardonyx import types as t
-from sardonyx.dims import product
+from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.alu import ALU
 from sardonyx.kernel.expr import (
     FOLD_KINDS,
@@ -55,6 +55,14 @@ def _fits(e: Const) -> bool:
     return e.dtype.kind in "fc" or isinstance(e.value, bool)
 
 
+def _spans(b: Buffer, extents: tuple[Dim, ...]) -> bool:
+    """Whether so many elements are all of b, or lie within it from its start on."""
+    if not b.start:
+        return extents == b.shape
+    each = zip(b.start, extents, b.shape, strict=True)
+    return all(at_least(first, 0) and at_least(size - first - n, 0) for first, n, size in each)
+
+
 NODE_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
     (Const, "a constant fits its type", _fits),
     (Load, "a load has one index per dimension", lambda e: len(e.index) == len(e.buffer.shape)),
@@ -97,7 +105,7 @@ STATEMENT_RULES: tuple[tuple[type, str, Callable[[Any], bool]], ...] = (
     (
         Compute,
         "axes span the buffer",
-        lambda s: tuple(a.extent for a in s.axes) == s.buffer.shape,
+        lambda s: _spans(s.buffer, tuple(a.extent for a in s.axes)),
     ),
     (Compute, "a compute's axes differ", lambda s: len(set(s.axes)) == len(s.axes)),
     (Compute, "what is written has the buffer's type", lambda s: s.expr.dtype is s.buffer.dtype),

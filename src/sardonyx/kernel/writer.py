@@ -83,7 +83,10 @@ class Writer:
     def offset(self, buffer: Buffer, index: Sequence[str]) -> str:
         """The row-major offset of an element, by Horner's rule."""
         total = ""
-        for text, d in zip(index, buffer.shape, strict=True):
+        for i, (text, d) in enumerate(zip(index, buffer.shape, strict=True)):
+            if buffer.start and buffer.start[i] != 0:
+                first = self.size(buffer.start[i])
+                text = first if text == "0" else f"{text} + {first}"
             if total and d != 1:
                 inner = total if total.isidentifier() else f"({total})"
                 total = f"{inner} * {self.size(d)}"

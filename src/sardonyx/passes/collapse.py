@@ -38,7 +38,11 @@ class _Views:
         """b with the dimensions at and at + 1 as one."""
         if (b, at) not in self.known:
             shape = (*b.shape[:at], b.shape[at] * b.shape[at + 1], *b.shape[at + 2 :])
-            self.known[b, at] = Buffer(b.name, b.dtype, shape, base=b.root)
+            start = b.start
+            if start:
+                first = start[at] * b.shape[at + 1] + start[at + 1]
+                start = (*start[:at], first, *start[at + 2 :])
+            self.known[b, at] = Buffer(b.name, b.dtype, shape, base=b.root, start=start)
         return self.known[b, at]
 
 
@@ -61,7 +65,7 @@ def _has_products(e: Expr) -> bool:
 def _compute(s: Compute, views: _Views) -> Compute:
     """s over fewer axes."""
     for a, b in pairwise(s.axes):
-        if _is_one(a, b, (s.expr,)):
+        if _is_one(a, b, (s.expr,)) and _adjoin(a, b, s.axes, s.buffer):
             at = s.axes.index(a)
             c = Axis(a.name, a.extent * b.extent)
             axes = (*s.axes[:at], c, *s.axes[at + 2 :])

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from sardonyx.passes.apart import part_results
 from sardonyx.passes.attention import join_attention
+from sardonyx.passes.borders import write_borders
 from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
@@ -53,6 +54,7 @@ def steps(fused: bool = True, roomy: bool = False) -> tuple[Step, ...]:
         split_maxima,
         split_phases,
         pad_inputs,
+        write_borders,
         pack,
         fold,
         pair_fours,

@@ -1,0 +1,103 @@
+"""What is copied only to get a border is written with it at once: the same bytes, and no copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from test_passes import check, values
+
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+
+
+def conv(net: Net, x: str, channels: int, filters: int, size: int = 3, step: int = 1) -> str:
+    rng = np.random.default_rng(len(net.nodes))
+    w = rng.standard_normal((filters, channels, size, size)).astype(np.float32)
+    return net.op("Conv", x, w, pads=[size // 2] * 4, strides=[step, step])
+
+
+def start(net: Net, channels: int, height: int, width: int) -> str:
+    x = net.feed(f"x{len(net.feeds)}", values(len(net.feeds), 2, 16, height, width))
+    return conv(net, x, 16, channels, 1)
+
+
+def chain(net: Net) -> None:
+    x = conv(net, start(net, 16, 9, 7), 16, 32)
+    net.give(conv(net, net.op("Sigmoid", conv(net, x, 32, 24, 5)), 24, 16))
+    net.give(conv(net, conv(net, start(net, 20, 8, 11), 20, 6, 3, 2), 6, 16))
+
+
+def several_readers(net: Net) -> None:
+    x = net.op("Relu", start(net, 16, 8, 9))
+    y = net.op("Add", x, conv(net, x, 16, 16))
+    both = net.op("Concat", x, conv(net, y, 16, 16, 5), axis=1)
+    net.give(conv(net, y, 16, 16, 3), conv(net, both, 32, 16, 1), net.op("Add", y, y))
+    net.give(net.op("GlobalAveragePool", y), net.op("Exp", conv(net, both, 32, 16)))
+
+
+def made_by_moves(net: Net) -> None:
+    x = start(net, 16, 6, 5)
+    large = net.op("Resize", x, "", np.array([1, 1, 2, 2], np.float32), mode="nearest")
+    both = net.op("Concat", large, start(net, 32, 12, 10), axis=1)
+    pool = net.op("MaxPool", both, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+    net.give(conv(net, large, 16, 16), conv(net, both, 48, 16), conv(net, pool, 48, 16))
+
+
+def uneven(net: Net) -> None:
+    x = net.op("Relu", start(net, 16, 8, 8))
+    rng = np.random.default_rng(3)
+    for pads, steps in (((1, 0, 0, 2), (1, 1)), ((1, 1, 1, 1), (2, 2)), ((0, 3, 2, 0), (3, 2))):
+        w = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
+        net.give(net.op("Conv", x, w, pads=pads, strides=steps))
+
+
+NETS = (chain, several_readers, made_by_moves, uneven)
+
+
+@pytest.mark.parametrize("make", NETS)
+def test_passes_keep_the_bits(make: object) -> None:
+    net = Net()
+    assert callable(make)
+    make(net)
+    check(net)
+
+
+def whole() -> Net:
+    net = Net()
+    for make in NETS:
+        make(net)
+    return net
+
+
+def test_the_engines_agree() -> None:
+    check_engines(whole())
+
+
+def test_borders_are_written_again_in_each_run_and_by_threads() -> None:
+    net = whole()
+    engine = NativeEngine(net.graph(), threads=2)
+    first, second = (
+        engine.run(net.feeds),
+        engine.run({n: v[::-1].copy() for n, v in net.feeds.items()}),
+    )
+    third = engine.run(net.feeds)
+    assert all(first[n].tobytes() == third[n].tobytes() for n in first)
+    assert any(first[n].tobytes() != second[n].tobytes() for n in first)
+
+
+def test_no_copy_is_left_of_what_a_launch_writes() -> None:
+    program = optimise(lower(whole().graph(), overridable=False))
+    made = {name for launch in program.launches for name in launch.writes}
+    copies = [x for x in program.launches if x.kernel.name == "pad" and x.reads[0] in made]
+    assert not copies
+
+
+def test_what_finds_its_borders_itself_needs_what_has_none() -> None:
+    net = Net()
+    x = net.op("Relu", start(net, 16, 8, 8))
+    depthwise = np.ones((16, 1, 3, 3), np.float32)
+    net.give(x, net.op("Conv", x, depthwise, pads=[1] * 4, group=16), conv(net, x, 16, 16))
+    program = optimise(lower(net.graph(), overridable=False))
+    assert sum(x.kernel.name == "pad" for x in program.launches) == 1
