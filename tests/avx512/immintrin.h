@@ -16,6 +16,16 @@ static inline __m512 _mm512_loadu_ps(const float *p) SX_EACH_LANE(p[i])
 static inline void _mm512_storeu_ps(float *p, __m512 v) { memcpy(p, v.lane, sizeof v.lane); }
 static inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c)
   SX_EACH_LANE(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]))
+static inline __m512 _mm512_add_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] + b.lane[i])
+static inline __m512 _mm512_max_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
+static inline __m512 _mm512_min_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
+static inline uint32_t sx_unordered(__m512 a, __m512 b) {
+  uint32_t mask = 0;
+  int i;
+  for (i = 0; i < 16; i++) mask |= (uint32_t)(a.lane[i] != a.lane[i] || b.lane[i] != b.lane[i]) << i;
+  return mask;
+}
+#define _mm512_cmp_ps_mask(a, b, how) ((void)sizeof(char[(how) == _CMP_UNORD_Q ? 1 : -1]), sx_unordered(a, b))
 typedef struct { int32_t lane[16]; } __m512i;
 #define SX_EACH_INT(e) { __m512i r; int i; for (i = 0; i < 16; i++) r.lane[i] = (int32_t)(e); return r; }
 static inline __m512i _mm512_set1_epi32(int32_t s) SX_EACH_INT(s)

@@ -5,8 +5,9 @@
    Each sum is one lane of one accumulator, starts at +0 and takes one fused multiply-add a term: no sum
    goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
    between two passes over k: a float that is stored and loaded is the same float. */
-/* sx_piece: a vector as wide as the registers. SX_ROWS: of the full tile; SX_FOURS: terms are
-   taken four at a time where they are neighbours. */
+/* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is
+   one, and of two zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are
+   neighbours. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
@@ -17,6 +18,10 @@ typedef __m512 sx_piece;
 #define sx_load(p) _mm512_loadu_ps(p)
 #define sx_store(p, v) _mm512_storeu_ps(p, v)
 #define sx_madd(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define sx_plus(a, b) _mm512_add_ps(a, b)
+#define sx_above(v, least) _mm512_max_ps(least, v)
+#define sx_below(v, most) _mm512_min_ps(most, v)
+#define sx_some_nan(x) (_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0)
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 2
@@ -27,6 +32,10 @@ typedef __m256 sx_piece;
 #define sx_load(p) _mm256_loadu_ps(p)
 #define sx_store(p, v) _mm256_storeu_ps(p, v)
 #define sx_madd(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define sx_plus(a, b) _mm256_add_ps(a, b)
+#define sx_above(v, least) _mm256_max_ps(least, v)
+#define sx_below(v, most) _mm256_min_ps(most, v)
+#define sx_some_nan(x) (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0)
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
 /* The sum is accumulated in place: gcc 12 would copy it to another register first. */
 #define sx_into(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b))
@@ -41,6 +50,10 @@ typedef float32x4_t sx_piece;
 #define sx_load(p) vld1q_f32(p)
 #define sx_store(p, v) vst1q_f32(p, v)
 #define sx_madd(a, b, c) vfmaq_f32(c, a, b)
+#define sx_plus(a, b) vaddq_f32(a, b)
+#define sx_above(v, least) vmaxq_f32(v, least)
+#define sx_below(v, most) vminq_f32(v, most)
+#define sx_some_nan(x) (vminvq_u32(vceqq_f32(x, x)) == 0)
 #else
 #undef SX_FOURS
 #define SX_FOURS 0 /* long code already */
@@ -52,6 +65,10 @@ SX_TILE sx_piece sx_zero(void) SX_LANES(0.0f)
 SX_TILE sx_piece sx_spread(float s) SX_LANES(s)
 SX_TILE sx_piece sx_load(const float *p) SX_LANES(p[l])
 SX_TILE void sx_store(float *p, sx_piece v) { int l; for (l = 0; l < 16; l++) p[l] = v.f[l]; }
+SX_TILE sx_piece sx_plus(sx_piece a, sx_piece b) SX_LANES(a.f[l] + b.f[l])
+SX_TILE sx_piece sx_above(sx_piece v, sx_piece least) SX_LANES(least.f[l] > v.f[l] ? least.f[l] : v.f[l])
+SX_TILE sx_piece sx_below(sx_piece v, sx_piece most) SX_LANES(most.f[l] < v.f[l] ? most.f[l] : v.f[l])
+SX_TILE int sx_some_nan(sx_piece x) { int l, some = 0; for (l = 0; l < 16; l++) some |= x.f[l] != x.f[l]; return some; }
 #if defined(SX_UNFUSED) || defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA) || \
     defined(__FP_FAST_FMAF) || defined(FP_FAST_FMAF)
 SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) SX_LANES(sx_fma_f32(a.f[l], b.f[l], c.f[l]))
@@ -106,6 +123,16 @@ SX_TILE sx_v16 sx_load16(const float *p) { sx_v16 r; SX_EACH(SX_LOAD) return r; 
 SX_TILE void sx_store16(float *p, sx_v16 v) { SX_EACH(SX_STORE) }
 #define SX_CLEAR(f, i) r.f = sx_zero();
 SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
+#define SX_PLUS(f, i) v.f = sx_plus(v.f, b.f);
+SX_TILE sx_v16 sx_plus16(sx_v16 v, sx_v16 b) { SX_EACH(SX_PLUS) return v; }
+#define SX_PLUS_ONE(f, i) v.f = sx_plus(v.f, b);
+SX_TILE sx_v16 sx_plus_one16(sx_v16 v, sx_piece b) { SX_EACH(SX_PLUS_ONE) return v; }
+#define SX_ABOVE(f, i) v.f = sx_above(v.f, least);
+SX_TILE sx_v16 sx_above16(sx_v16 v, sx_piece least) { SX_EACH(SX_ABOVE) return v; }
+#define SX_BELOW(f, i) v.f = sx_below(v.f, most);
+SX_TILE sx_v16 sx_below16(sx_v16 v, sx_piece most) { SX_EACH(SX_BELOW) return v; }
+#define SX_SOME_NAN(f, i) some |= sx_some_nan(v.f);
+SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return some; }
 
 #define SX_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) SX_OVER_MORE(M)
 #define SX_OVER_IN(M, b, f) M(0, b, f) M(1, b, f) M(2, b, f) M(3, b, f) M(4, b, f) M(5, b, f) SX_OVER_IN_MORE(M, b, f)
@@ -202,6 +229,44 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (nb > 2) sx_store16(acc + 16 * (2 * n + t), s##t##_2);                                        \
     if (nb > 3) sx_store16(acc + 16 * (3 * n + t), s##t##_3);                                        \
   }
+  /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
+     are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared. */
+#define SX_SUMS(t, STEP, s)                                                                          \
+  if (n > t) {                                                                                       \
+    STEP(s##t##_0, t, 0)                                                                             \
+    if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
+    if (nb > 2) { STEP(s##t##_2, t, 2) }                                                             \
+    if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
+  }
+#define SX_BIAS_OF(b) sx_plus_one16(sx_load16(e->bias + (nb > b ? b * e->next : 0)), sx_spread(e->zero))
+#define SX_WITH_BIAS(s, t, b) s = sx_plus16(s, bias##b);
+#define SX_WITH_REST(s, t, b) s = sx_plus16(s, sx_load16(rest + t * down + b * apart));
+#define SX_RAISED(s, t, b) s = sx_above16(s, bound);
+#define SX_LOWERED(s, t, b) s = sx_below16(s, bound);
+#define SX_OUT(s, t, b) sx_store16(out + t * down + b * apart, s), all = sx_plus16(all, s);
+  if (part->plain) {
+    const sx_plain *const e = part->plain;
+    const int64_t down = e->step, apart = e->apart, place = (at - part->first) * down;
+    const sx_v16 bias0 = SX_BIAS_OF(0), bias1 = SX_BIAS_OF(1), bias2 = SX_BIAS_OF(2), bias3 = SX_BIAS_OF(3);
+    float *const out = e->out + place;
+    sx_v16 all = sx_zero16();
+    SX_OVER_IN(SX_SUMS, SX_WITH_BIAS, s)
+    if (e->rest) {
+      const float *const rest = e->rest + place;
+      SX_OVER_IN(SX_SUMS, SX_WITH_REST, s)
+    }
+    if (e->bounds & 1) {
+      const sx_piece bound = sx_spread(e->least);
+      SX_OVER_IN(SX_SUMS, SX_RAISED, s)
+    }
+    if (e->bounds & 2) {
+      const sx_piece bound = sx_spread(e->most);
+      SX_OVER_IN(SX_SUMS, SX_LOWERED, s)
+    }
+    SX_OVER_IN(SX_SUMS, SX_OUT, s)
+    if (sx_some_nan16(all)) sx_quieted(e, place, n, nb);
+    return;
+  }
   SX_OVER(SX_END)
 }
 
@@ -215,12 +280,14 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #else
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
 #endif
-#define SX_INSTANCE(n, nb) \
-  SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) { sx_tile(n, nb, SX_ARGUMENTS); }
+#define SX_INSTANCE(n, nb)                                                                           \
+  SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) {                               \
+    for (; times > 0; times--, at += n, acc += 16 * n * nb) sx_tile(n, nb, SX_ARGUMENTS);            \
+  }
 SX_TILES(SX_INSTANCE)
 SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-static const sx_target sx_floats = {4, 1, SX_ROWS, 512, 0 SX_TILES(SX_BIT), 0};
+static const sx_target sx_floats = {4, 1, SX_ROWS, 512, 0 SX_TILES(SX_BIT), 1};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)

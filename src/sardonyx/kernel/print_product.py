@@ -1,10 +1,9 @@
-"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), which passes sums
-on to the function that finishes them (print_finish.py).
+"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), which finishes sums
+as it is told (print_plain.py), or passes them on to a function that does (print_finish.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
@@ -31,7 +30,8 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_finish import blocks_of, finishing
+from sardonyx.kernel.print_finish import blocks_of
+from sardonyx.kernel.print_plain import address_text, finished
 from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer
@@ -181,13 +181,13 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
 
 def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The declarations of `self`, `runs` and `product`, for one point of the batch."""
-    c, number = p.c, len(helpers)
-    given = finishing(c, names, helpers)
+    c = p.c
+    lines, finish = finished(c, names, helpers)
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in c.n), blocks_of(c)))
     fields = [
-        _address(names, names.pointers[c.a.buffer.root], c.origin, (*c.around, *c.batch)),
+        address_text(names, names.pointers[c.a.buffer.root], c.origin, (*c.around, *c.batch)),
         _operand_address(p, p.packed, names),
         *(names.size(d) for d, _ in rows),
         *(names.size(d) for _, d in rows),
@@ -197,14 +197,13 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
         "0" if p.pairs is None else _operand_address(p, p.pairs, names),
         "runs",
         str(len(segments(p))),
-        f"@_finish{number}",
-        "&self",
+        *finish,
         f"{{{', '.join(map(names.size, _choice(p, names)))}}}",
         _back(p, names, scope),
     ]
     listed = ", ".join("{" + ", ".join(map(names.size, s)) + "}" for s in segments(p))
     return [
-        given,
+        *lines,
         f"const sx_run runs[] = {{{listed}}};",
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
@@ -270,14 +269,6 @@ def _terms(c: Contraction) -> Dim:
     return product(tuple(extents))
 
 
-def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) -> str:
-    parts = [pointer]
-    if origin != 0:
-        parts.append(names.size(origin))
-    parts += [f"{names.given[w.axes[0]]} * {names.size(w.a)}" for w in batch if w.a != 0]
-    return " + ".join(parts)
-
-
 def _operand_address(p: Product, x: Load, names: Writer) -> str:
     """Where x, the packed operand or what is known of it, begins at a point of the batch."""
     c, shape = p.c, x.buffer.shape
@@ -289,7 +280,7 @@ def _operand_address(p: Product, x: Load, names: Writer) -> str:
         walks.append(Walk(w.axes, w.extent, step))
         step = step * w.extent
     walks += reversed(_around(c, x, first) or [])
-    return _address(names, names.pointers[x.buffer.root], 0, walks[::-1])
+    return address_text(names, names.pointers[x.buffer.root], 0, walks[::-1])
 
 
 def segments(p: Product) -> list[list[Dim]]:

@@ -4,8 +4,6 @@ What becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
@@ -13,6 +11,7 @@ from sardonyx.kernel.contract import Contraction, Walk, flat
 from sardonyx.kernel.expr import Const
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_finish import finishing
+from sardonyx.kernel.print_plain import address_text
 from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.windows import Window, is_packed, window_of
@@ -57,8 +56,8 @@ def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
     c = Contraction(w.compute, w.fold, w.x, w.w, 0, w.batch, rows, (), lanes, ())
     given = finishing(c, names, helpers)
     fields = [
-        _address(names, names.pointers[w.x.buffer.root], w.origin, w.batch),
-        _address(names, names.pointers[w.w.buffer.root], 0, _of_weights(w)),
+        address_text(names, names.pointers[w.x.buffer.root], w.origin, w.batch),
+        address_text(names, names.pointers[w.w.buffer.root], 0, _of_weights(w)),
         *map(names.size, (high.extent, wide.extent, high.step, wide.step)),
         *(names.size(one.out.extent if one.out else 1) for one in w.slides),
         *(names.size(one.tap.extent if one.tap else 1) for one in w.slides),
@@ -87,8 +86,3 @@ def _step(w: Window) -> Dim:
     """How far apart in W the taps are."""
     address, taps = flat(w.w), [one.tap for one in w.slides if one.tap is not None]
     return (coefficient(address, taps[-1]) if address is not None else None) or 0
-
-
-def _address(names: Writer, pointer: str, origin: Dim, batch: Sequence[Walk]) -> str:
-    walks = [f"{names.given[b.axes[0]]} * {names.size(b.a)}" for b in batch if b.a != 0]
-    return " + ".join([pointer, *([names.size(origin)] if origin != 0 else []), *walks])

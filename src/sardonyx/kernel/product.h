@@ -16,6 +16,38 @@
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
+/* What becomes of float32 sums of whole blocks where it is so little that tiles do it in registers:
+     out[place] = canonical(min(max(sum + bias[block * next + lane] + rest[place], least), most)),
+     place = row * step + block * apart + lane
+   bias, rest: 0 where there is none. bounds: 1 where there is `least`, plus 2 where there is `most`, which is not 0.
+   lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else -0, which changes nothing. */
+typedef struct {
+  float *out;
+  const float *bias, *rest;
+  int64_t step, apart, next, lanes;
+  int bounds;
+  float least, most, zero;
+} sx_plain;
+/* The same of the rows from `row` and the blocks from `block` on. */
+SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t row, int64_t block) {
+  static const float SX_LINES nothing[16] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
+                                             -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
+  const int64_t place = row * p.step + block * p.apart;
+  p.out += place;
+  p.bias = p.bias ? p.bias + block * p.next : nothing;
+  if (p.rest) p.rest += place;
+  return p;
+}
+/* Makes the NaN of so many rows and blocks canonical. */
+SX_OWN void sx_quieted(const sx_plain *p, int64_t place, int64_t rows, int64_t blocks) {
+  int64_t t, b, l;
+  for (t = 0; t < rows; t++)
+    for (b = 0; b < blocks; b++)
+      for (l = 0; l < 16; l++) {
+        float *const v = p->out + place + t * p->step + b * p->apart + l;
+        *v = sx_canon_f32(*v);
+      }
+}
 /* Sums of products over a window that moves over x (windows*.h). */
 #define SX_WINDOW(X, W)                                                                                \
   const X *x;                                                                                        \
@@ -36,17 +68,21 @@ typedef struct {
                                      next may be taken with them; 0: nothing is known */
   const sx_run *runs;
   int64_t count; /* of runs */
-  sx_finish *finish;
+  const sx_plain *plain; /* 0: finish takes all sums */
+  sx_finish *finish;     /* 0: plain takes all */
   const void *self;
   sx_choice choice;
   int64_t back; /* odd: blocks are taken from the last on (where half is 0): what the call before read last is near */
 } sx_product;
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
-   has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. */
+   has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. What becomes
+   of the sums from the row at `first` and the tile's first block on, where they are now complete; or 0. */
 typedef struct sx_part {
   const int64_t *at;
   int64_t count, n, s, rows;
   const unsigned char *pairs;
+  const sx_plain *plain;
+  const int64_t *first;
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
    pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times: tiles of one block one after the other. */
@@ -76,7 +112,7 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
     const int64_t left = c->count - t, full = c->choice.tile;
     const int usual = nb == 1 && full == k->tile && left >= full * full;
     const int64_t n = usual ? k->tile : sx_even(k, full, left, nb);
-    const int64_t alike = k->many && left >= full * full ? (left - full * full) / full + 1 : 1;
+    const int64_t alike = k->many && nb == 1 && left >= full * full ? (left - full * full) / full + 1 : 1;
     const int64_t times = alike < SX_BATCH / full ? alike : SX_BATCH / full;
     char *const acc = c->acc + 64 * nb * t;
     if (usual)
@@ -92,12 +128,14 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
     }
   }
 }
-/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. */
-SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb) {
+/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. done: their sums are finished
+   in registers. */
+SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, int done) {
   const sx_product *const g = c->g;
+  sx_plain plain;
   int64_t table[SX_PASS + 1], r, p;
   const char *const whole = g->w, *w = whole + b * g->wb * k->size;
-  int fresh = 1;
+  int fresh = 1, last;
   for (r = 0; r < g->count; r++) {
     const sx_run *const run = g->runs + r;
     const int64_t rows = (run->rows + k->some - 1) & -k->some, runs = run->d0 * run->d1 * run->d2;
@@ -105,7 +143,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     int64_t i0 = 0, i1 = 0, i2 = 0;
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
-      sx_part part = {table, count, run->n, run->s, rows, 0};
+      sx_part part = {table, count, run->n, run->s, rows, 0, 0, c->at};
       int64_t j;
       for (j = 0; j < count; j++) {
         table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
@@ -117,7 +155,9 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
       table[count] = count ? table[count - 1] : 0;
       if (g->pairs) part.pairs = (const unsigned char *)g->pairs + (w - whole) / (16 * k->some * k->size);
       p += count ? count : 1;
-      sx_pass(k, tile, c, b, nb, w, &part, fresh, r == g->count - 1 && p >= runs);
+      last = r == g->count - 1 && p >= runs;
+      if (last && done) plain = sx_plain_from(*g->plain, c->first, b), part.plain = &plain;
+      sx_pass(k, tile, c, b, nb, w, &part, fresh, last && !done);
       w += 16 * rows * count * k->size;
       fresh = 0;
     }
@@ -127,18 +167,19 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
    there are such, with the block before. */
 SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_chunk *c,
                        int64_t b0, int64_t b1) {
-  const int64_t each = h ? c->g->half : 0;
-  int64_t b, nb;
+  const int64_t each = h ? c->g->half : 0, lanes = c->g->plain ? c->g->plain->lanes : 0;
+  int64_t b, nb, first;
   for (b = b0; b < b1; b += nb) {
     const int64_t left = b1 - b, whole = each ? each - 1 - b % each : left, wide = c->choice.wide;
     if (h && whole < 2 && whole < left) {
       sx_chunk half = *c;
       nb = whole + 1;
       half.choice.tile = nb == 1 ? h->tile : h->tile / 3;
-      sx_blocks(h, small, &half, b, nb);
+      sx_blocks(h, small, &half, b, nb, 0);
     } else {
       nb = wide <= (whole < left ? whole : left) ? wide : 1;
-      sx_blocks(k, tile, c, c->g->back & 1 ? b0 + b1 - b - nb : b, nb);
+      first = c->g->back & 1 ? b0 + b1 - b - nb : b;
+      sx_blocks(k, tile, c, first, nb, 16 * (first + nb) <= lanes);
     }
   }
 }

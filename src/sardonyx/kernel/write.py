@@ -160,7 +160,7 @@ class Expression:
             word = {"eq": "le", "ne": "lt"}.get(e.op, e.op)
             kind = "i" if e.args[0].dtype.kind == "i" else "u"
             return f"sx_{word}_{kind}64({args[0]}, {args[1]})"
-        if self.names.wide and _is_bound(e):
+        if self.names.wide and is_bound(e):
             if _is_clip(e) and args[0].startswith("sx_atleast_f32("):
                 return self._clip(e, block)
             word = "atleast" if e.op == "max" else "atmost"
@@ -283,7 +283,7 @@ def _limited(e: Expr) -> tuple[str, Expr, Const] | None:
     return ("lowered", e.b, e.a) if first is e.a and second is e.b else None
 
 
-def _is_bound(e: Alu) -> bool:
+def is_bound(e: Alu) -> bool:
     """Whether e is a minimum or maximum with a constant for which one comparison is enough: of the
     zeros, the one that wins."""
     last = e.args[-1]
@@ -294,10 +294,11 @@ def _is_bound(e: Alu) -> bool:
 
 
 def _is_clip(e: Alu) -> bool:
-    """Whether a minimum with a constant is of a maximum with one that is no greater."""
+    """Whether a minimum with a constant is of a maximum with a lesser one (of equal zeros the order
+    matters)."""
     match e:
         case Alu("min", (Alu("max", (_, Const(least, _))) as inner, Const(most, t.float32))):
-            return _is_bound(inner) and least <= most
+            return is_bound(inner) and least < most
     return False
 
 

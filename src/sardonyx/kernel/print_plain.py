@@ -1,0 +1,158 @@
+"""Sums of which little becomes: they are finished while they are in registers.
+
+    out[row, lane] = min(max(sum + bias[lane] + rest[row, lane], least), most)
+
+Bias, rest and bounds may be missing; `rest` lies as `out` does. This is data, an sx_plain
+(kernel/product.h). All else becomes of sums in a function of its own (print_finish.py), and of the
+last block of lanes where it is not full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from sardonyx import types as t
+from sardonyx.dims import Dim, atom
+from sardonyx.kernel.affine import coefficient, position
+from sardonyx.kernel.contract import LANES, Contraction, Walk, is_multiple, merged
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Load
+from sardonyx.kernel.print_finish import blocks_of, finishing
+from sardonyx.kernel.spelling import literal
+from sardonyx.kernel.write import Writer, bare, is_bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where a tensor has its rows of lanes: the first is at `origin` and what `around` adds to it;
+    the steps to the next row and to the next block of lanes."""
+
+    buffer: Buffer
+    origin: Dim
+    around: tuple[Walk, ...]
+    row: Dim
+    block: Dim
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    out: Place
+    bias: Place | None
+    rest: Place | None
+    least: float
+    most: float
+
+
+def finished(
+    c: Contraction, names: Writer, helpers: list[list[str]]
+) -> tuple[list[str], list[str]]:
+    """The declarations of what finishes the sums of c, and the fields of sx_product for it."""
+    p = plain_of(c)
+    lines = [] if p is None else [_declared(p, c, names)]
+    plain = "0" if p is None else "&plain"
+    if p is not None and is_multiple(c.lanes.extent, LANES):
+        return lines, [plain, "0", "0"]
+    number = len(helpers)
+    return [*lines, finishing(c, names, helpers)], [plain, f"@_finish{number}", "&self"]
+
+
+def plain_of(c: Contraction) -> Plain | None:
+    """What becomes of the sums of c, where it has this form."""
+    s = c.compute
+    if c.fold.dtype is not t.float32 or s.buffer.dtype is not t.float32:
+        return None
+    e, most = _bounded(s.expr, "min", inf)
+    e, least = _bounded(e, "max", -inf)
+    if most == 0:  # -0, which the tiles would not tell from +0
+        return None
+    added, out = _added(e, c.fold), _place(s.buffer, s.axes, c)
+    if added is None or out is None:
+        return None
+    bias: Place | None = None
+    rest: Place | None = None
+    for x in added:
+        place = _place(x.buffer, x.index, c)
+        if place is None or rest is not None:
+            return None
+        if place.row == 0 and bias is None:
+            bias = place
+        elif (place.row, place.block) == (out.row, out.block):
+            rest = place
+        else:
+            return None
+    return Plain(out, bias, rest, least, most)
+
+
+def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
+    """What a bound is for, and the bound; `none` where there is no such bound."""
+    match e:
+        case Alu(found, (x, Const(value, _))) if found == op and is_bound(e):
+            return x, float(value)
+    return e, none
+
+
+def _added(e: Expr, sums: Fold) -> list[Load] | None:
+    """What is added to the sums, in order."""
+    if e is sums:
+        return []
+    match e:
+        case Alu("add", (x, Load() as y)) | Alu("add", (Load() as y, x)):
+            before = _added(x, sums)
+            plain = y.mode == "proven" and y.default is None
+            return [*before, y] if before is not None and plain else None
+    return None
+
+
+def _place(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
+    """Where b has the rows of c, if their lanes are neighbours and the steps are even."""
+    address = position(index, b.shape)
+    if address is None or coefficient(address, c.lanes) != 1:
+        return None
+    row, block = _step(address, c.m), _step(address, c.n) if c.n else LANES
+    if row is None or block is None or (c.n and c.lanes.extent != LANES):
+        return None
+    own = {c.lanes, *(w.axes[0] for w in (*c.m, *c.n))}
+    atoms = set() if isinstance(address, int) else {a for mono, _ in address.terms for a in mono}
+    around, origin = list[Walk](), address
+    for axis in sorted((a for a in atoms if isinstance(a, Axis)), key=str):
+        along = coefficient(address, axis)
+        if along is None:
+            return None
+        origin = origin - along * atom(axis)
+        if axis not in own:
+            around.append(Walk((axis,), axis.extent, along))
+    return Place(b, origin, tuple(around), row, block)
+
+
+def _step(address: Dim, walks: Sequence[Walk]) -> Dim | None:
+    """The step of the address along all of these axes as one; None where they are not one."""
+    steps = [(w, coefficient(address, w.axes[0])) for w in walks]
+    if any(step is None for _, step in steps):
+        return None
+    one = merged([Walk(w.axes, w.extent, step) for w, step in steps if step is not None])
+    return None if len(one) > 1 else one[0].a if one else 0
+
+
+def _declared(p: Plain, c: Contraction, names: Writer) -> str:
+    """The declaration of p."""
+    lanes = blocks_of(c) * LANES if c.n else c.lanes.extent
+    for w in c.n:
+        lanes = lanes * w.extent
+    places = [
+        "0" if x is None else address_text(names, names.pointers[x.buffer.root], x.origin, x.around)
+        for x in (p.out, p.bias, p.rest)
+    ]
+    steps = (p.out.row, p.out.block, 0 if p.bias is None else p.bias.block, lanes)
+    bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
+    some = str(int(p.least > -inf) + 2 * int(p.most < inf))
+    zero = "0.0f" if p.least == 0 else "-0.0f"
+    fields = [*places, *map(names.size, steps), some, *bounds, zero]
+    return f"const sx_plain plain = {{{', '.join(fields)}}};"
+
+
+def address_text(names: Writer, pointer: str, origin: Dim, walks: Sequence[Walk]) -> str:
+    """The text of an address: where axes that have names are at their indices."""
+    parts = [pointer, *([names.size(origin)] if origin != 0 else [])]
+    parts += [f"{names.given[w.axes[0]]} * {names.size(w.a)}" for w in walks if w.a != 0]
+    return " + ".join(parts)

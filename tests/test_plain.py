@@ -1,0 +1,101 @@
+"""Sums that are finished in registers (kernel/print_plain.py): which they are, and that the tiles
+give the bytes of the machine and of plain loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nets import Net, check_engines
+from test_threads import small_units  # noqa: F401 (a fixture)
+
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+
+Rng = np.random.Generator
+ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, -3e-23, 3e-23], np.float32)
+LIMITS = ((0, 6), (-1, 1), (2, 1), (-0.0, 0), (0, -0.0), (-np.inf, 3), (0.5, np.inf))
+# rows, terms, lanes; channels, filters, groups
+MATRICES = (
+    *((1, 3, 16), (7, 2, 48), (49, 1300, 24), (271, 5, 40), (3, 40, 34)),
+    *((13, 4, 80), (40, 1, 7)),
+)
+CONVOLUTIONS = ((3, 32, 1), (32, 24, 1), (48, 32, 2), (48, 48, 48))
+
+
+def values(rng: Rng, odd: float, *shape: int) -> Any:
+    x = rng.standard_normal(shape) * np.exp2(rng.integers(-6, 7, shape))
+    return np.where(rng.random(shape) < odd, rng.choice(ODD, shape), x).astype(np.float32)
+
+
+def finish(made: Net, y: str, rng: Rng, channels: int, like: tuple[int, ...], which: int) -> str:
+    """Some of bias, residual and bounds after y."""
+    shape = (channels,) if len(like) == 2 else (channels, 1, 1)
+    if which & 1:
+        y = made.op("Add", y, values(rng, 0.02, *shape))
+    if which & 2:
+        y = made.op("Add", made.feed(f"r{len(made.feeds)}", values(rng, 0.05, *like)), y)
+    if which & 4:
+        low, high = LIMITS[(which >> 3) % len(LIMITS)]
+        return str(made.op("Clip", y, np.float32(low), np.float32(high)))
+    return str(made.op("Relu", y)) if which & 8 else y
+
+
+def net() -> Net:
+    """Matrices and convolutions, of whole blocks and not, of few and of many rows and terms."""
+    made, rng = Net(), np.random.default_rng(3)
+    sizes = (
+        (1, 3, 16),
+        (7, 2, 48),
+        (49, 1300, 24),
+        (271, 5, 40),
+        (3, 40, 34),
+        (13, 4, 80),
+        (40, 1, 7),
+    )
+    for i, (rows, terms, lanes) in enumerate(sizes * 4):
+        x = made.feed(f"m{i}", values(rng, 0.1 / terms, rows, terms))
+        y = made.op("MatMul", x, values(rng, 0.01, terms, lanes))
+        made.give(finish(made, y, rng, lanes, (rows, lanes), 5 * i + i // 7))
+    for i, (channels, lanes, group) in enumerate(
+        ((3, 32, 1), (32, 24, 1), (48, 32, 2), (48, 48, 48)) * 5
+    ):
+        x = made.op("Relu", made.feed(f"c{i}", values(rng, 0.001, 2, channels, 9, 11)))
+        about = {"pads": [1, 1, 1, 1], "group": group, "strides": [1 + i % 2] * 2}
+        y = made.op("Conv", x, values(rng, 0.01, lanes, channels // group, 3, 3), **about)
+        like = (2, lanes, 5, 6) if i % 2 else (2, lanes, 9, 11)
+        made.give(finish(made, y, rng, lanes, like, 3 * i + i // 4))
+    return made
+
+
+def text(*inputs: Any, op: str = "Conv", more: str = "", **attributes: Any) -> str:
+    made, rng = Net(), np.random.default_rng(1)
+    x = made.feed("x", values(rng, 0, 1, 16, 20, 20))
+    y = made.op(op, x, *inputs, **attributes)
+    made.give(made.op(more, y) if more else y)
+    program = optimise(lower(made.graph(), overridable=False))
+    return "\n".join(print_scheduled(x.kernel).text for x in program.launches)
+
+
+def test_what_is_finished_in_registers() -> None:
+    rng = np.random.default_rng(1)
+    for channels, where in ((32, "&plain, 0, 0,"), (24, "&plain, @_finish0, &self,")):
+        w, bias = values(rng, 0, channels, 16, 3, 3), values(rng, 0, channels)
+        assert where in text(w, bias)
+        assert where in text(w, bias, more="Relu")
+        assert "0, @_finish0, &self," in text(w, bias, more="Sigmoid")
+
+
+def test_scheduled_equals_plain_equals_machine() -> None:
+    check_engines(net())
+
+
+def test_bytes_do_not_depend_on_threads(small_units: None) -> None:  # noqa: F811
+    made = net()
+    graph = made.graph()
+    expected = Machine(graph).run(made.feeds)
+    found = NativeEngine(graph, threads=3).run(made.feeds)
+    assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs)
