@@ -231,7 +231,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   }
   /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
      are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared. */
-#define SX_SUMS(t, STEP, s)                                                                          \
+#define SX_TO_SUMS(t, STEP, s)                                                                          \
   if (n > t) {                                                                                       \
     STEP(s##t##_0, t, 0)                                                                             \
     if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
@@ -250,20 +250,20 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     const sx_v16 bias0 = SX_BIAS_OF(0), bias1 = SX_BIAS_OF(1), bias2 = SX_BIAS_OF(2), bias3 = SX_BIAS_OF(3);
     float *const out = e->out + place;
     sx_v16 all = sx_zero16();
-    SX_OVER_IN(SX_SUMS, SX_WITH_BIAS, s)
+    SX_OVER_IN(SX_TO_SUMS, SX_WITH_BIAS, s)
     if (e->rest) {
       const float *const rest = e->rest + place;
-      SX_OVER_IN(SX_SUMS, SX_WITH_REST, s)
+      SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s)
     }
     if (e->bounds & 1) {
       const sx_piece bound = sx_spread(e->least);
-      SX_OVER_IN(SX_SUMS, SX_RAISED, s)
+      SX_OVER_IN(SX_TO_SUMS, SX_RAISED, s)
     }
     if (e->bounds & 2) {
       const sx_piece bound = sx_spread(e->most);
-      SX_OVER_IN(SX_SUMS, SX_LOWERED, s)
+      SX_OVER_IN(SX_TO_SUMS, SX_LOWERED, s)
     }
-    SX_OVER_IN(SX_SUMS, SX_OUT, s)
+    SX_OVER_IN(SX_TO_SUMS, SX_OUT, s)
     if (sx_some_nan16(all)) sx_quieted(e, place, n, nb);
     return;
   }

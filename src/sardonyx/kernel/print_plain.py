@@ -106,7 +106,8 @@ def _added(e: Expr, sums: Fold) -> list[Load] | None:
 
 def _place(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
     """Where b has the rows of c, if their lanes are neighbours and the steps are even."""
-    address = position(index, b.shape)
+    starts = b.start or (0,) * len(index)
+    address = position([i + k for i, k in zip(index, starts, strict=True)], b.shape)
     if address is None or coefficient(address, c.lanes) != 1:
         return None
     row, block = _step(address, c.m), _step(address, c.n) if c.n else LANES

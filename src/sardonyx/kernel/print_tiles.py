@@ -8,12 +8,14 @@ whole tile. Bytes that only move go eight rows of eight at a time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import coefficient, position
 from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import Block, place
-from sardonyx.kernel.write import Expression, Writer, bare, evaluate, nest, stored
+from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
 LINE, BLOCK = 64, 8  # bytes: of a tile, of a block
@@ -60,7 +62,8 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
         bodies.append(expression.declare(inner))
     steps = _steps(s, p)
     if steps is not None:
-        return [*before, *nest(heads, bodies, _bytes(s, p, steps, names))]
+        moved = _bytes(s, p, steps, names, expression, blocks[-2:])
+        return [*before, *nest(heads, bodies, moved)]
     tiles = [_tile(axis, names) for axis in axes[-2:]]
     heads += [head for head, _, _ in tiles] + [element for _, _, element in tiles]
     bodies += [[end] for _, end, _ in tiles]
@@ -94,37 +97,38 @@ def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
     return None if read is None or wrote is None else (read, wrote)
 
 
-def _bytes(s: Compute, p: Axis, steps: tuple[Dim, Dim], names: Writer) -> list[str]:
+def _bytes(
+    s: Compute,
+    p: Axis,
+    steps: tuple[Dim, Dim],
+    names: Writer,
+    expression: Expression,
+    blocks: Sequence[Block],
+) -> list[str]:
     """The loops over p and the last axis of s, in tiles of 64 and blocks of eight."""
     last = s.axes[-1]
     (outer, end, _), (inner, stop, _) = (_tile(a, names, LINE) for a in (p, last))
-    i, j, q = names.given[p], names.given[last], names.fresh("q")
+    i, j = names.given[p], names.given[last]
     above, below = (x.split()[2] for x in (end, stop))
     first, left = (x.split(" = ")[0].split()[-1] for x in (outer, inner))
-    lines, to, source = _element(s, names)
-    places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
-    block = f"sx_across_8({', '.join(places)});"
-    one = [*lines, f"{to} = {source};"]
-    names.given[p] = f"({i} + {q})"
-    more, to, source = _element(s, names)
-    return [
-        *(outer, end, inner, stop, f"int64_t {i} = {first};"),
-        f"for (; {i} + {BLOCK} <= {above}; {i} += {BLOCK}) {{",
-        f"int64_t {j} = {left};",
-        *(f"for (; {j} + {BLOCK} <= {below}; {j} += {BLOCK}) {{", *lines, block, "}"),
-        *(f"for (; {j} < {below}; {j}++) {{", f"for (int64_t {q} = 0; {q} < {BLOCK}; {q}++) {{"),
-        *(*more, f"{to} = {source};", "}", "}", "}"),
-        f"for (; {i} < {above}; {i}++) {{",
-        *(f"for (int64_t {j} = {left}; {j} < {below}; {j}++) {{", *one, "}", "}", "}", "}"),
-    ]
-
-
-def _element(s: Compute, names: Writer) -> tuple[list[str], str, str]:
-    """What declares the index, and the texts of the element written and of the one read."""
     assert isinstance(s.expr, Load)
-    lines, index = evaluate(names, list(s.expr.index))
-    source = names.element(s.expr.buffer, [bare(i) for i in index])
-    return lines, names.element(s.buffer, [names.given[a] for a in s.axes]), source
+    to = names.element(s.buffer, [names.given[a] for a in s.axes])
+    lines = [line for block in blocks for line in expression.declare(block)]
+    index = [bare(expression.text(e, blocks[-1])) for e in s.expr.index]
+    source = names.element(s.expr.buffer, index)
+    places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
+    eight = f"sx_across_8({', '.join(places)});"
+    rows, columns = names.fresh("w"), names.fresh("w")
+    return [
+        *(outer, end, inner, stop),
+        f"const int64_t {rows} = {first} + ({above} - {first}) / {BLOCK} * {BLOCK};",
+        f"const int64_t {columns} = {left} + ({below} - {left}) / {BLOCK} * {BLOCK};",
+        f"for (int64_t {i} = {first}; {i} < {rows}; {i} += {BLOCK})",
+        *(f"for (int64_t {j} = {left}; {j} < {columns}; {j} += {BLOCK}) {{", *lines, eight, "}"),
+        f"for (int64_t {i} = {first}; {i} < {above}; {i}++)",
+        f"for (int64_t {j} = {i} < {rows} ? {columns} : {left}; {j} < {below}; {j}++) {{",
+        *(*lines, f"{to} = {source};", "}", "}", "}"),
+    ]
 
 
 def _byte(element: str, const: str = "") -> str:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Iterate, Load, Where, children
-from sardonyx.kernel.ir import Compute, For, If, Stmt, expressions
+from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, expressions
 from sardonyx.types import int64
 
 ACCESS = 4  # a load or a store
+RUN = 1024  # what a loop of stores waits for its first line
 STEP = 32  # a step of an iterated value, which waits for memory
 UNIT = 1 << 18  # what is handed to a thread at once: about 8 us
 
@@ -23,7 +24,8 @@ def work(s: Stmt) -> Dim:
         case Compute():
             return product(tuple(a.extent for a in s.axes)) * point(s)
         case For(axis, body):
-            return axis.extent * _total(body)
+            run = RUN if all(isinstance(x, Store) for x in body) else 0
+            return run + axis.extent * _total(body)
         case If():
             return point(s) + _total(s.then) + _total(s.otherwise)
     return point(s)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from operator import and_
 
 from sardonyx.dims import Dim, atom
@@ -187,27 +188,46 @@ def _into(s: Stmt, boxes: Mapping[Buffer, Buffer]) -> Stmt:
 
 
 def _around(b: Buffer, frame: _Frame) -> Iterator[Stmt]:
-    """The border: along each dimension, of what is inside along those before it."""
-    for d, (first, n, whole) in enumerate(zip(frame.before, frame.size, frame.shape, strict=True)):
+    """The border: along each dimension, of what is inside along those before it. What ends a row
+    and begins the next is stored together."""
+    sides = list(zip(frame.before, frame.size, frame.shape, strict=True))
+    last = max(d for d, (_, n, whole) in enumerate(sides) if n != whole)
+    for d, (first, n, whole) in enumerate(sides):
+        inside = [(f, f + k) for f, k, _ in sides[:d]]
+        if d == last and d and inside[-1][0] > 0 and inside[-1][1] < sides[d - 1][2]:
+            yield _between(b, d, frame)
+            continue
         for begin, end in ((0, first), (first + n, whole)):
-            ranges = [
-                (f, f + k) if i < d else (begin, end) if i == d else (0, m)
-                for i, (f, k, m) in enumerate(
-                    zip(frame.before, frame.size, frame.shape, strict=True)
-                )
-            ]
             if begin < end:
+                ranges = [*inside, (begin, end), *((0, m) for *_, m in sides[d + 1 :])]
                 yield _filled(b, ranges, frame.border)
+
+
+def _between(b: Buffer, d: int, frame: _Frame) -> Stmt:
+    """The loops that store what lies between the rows, along dimension d, of those inside."""
+    row, inner = prod(frame.shape[d:]), prod(frame.shape[d + 1 :])
+    flat = Buffer(b.name, b.dtype, (*frame.shape[: d - 1], prod(frame.shape[d - 1 :])), base=b)
+    gap, first = (frame.shape[d] - frame.size[d]) * inner, frame.before[d - 1] - 1
+    outer = [Axis(f"i{i}", n) for i, n in enumerate(frame.size[: d - 1])]
+    r, e = Axis("row", frame.size[d - 1] + 1), Axis("run", gap)
+    at = (r + first) * row + (frame.before[d] + frame.size[d]) * inner + e
+    places = (_inside(a, begin) for a, begin in zip(outer, frame.before, strict=False))
+    return _looped((*outer, r, e), Store(flat, (*places, at), frame.border))
 
 
 def _filled(b: Buffer, ranges: Sequence[tuple[int, int]], value: Const) -> Stmt:
     """The loops that store a value over ranges of each dimension."""
     axes = [Axis(f"i{d}", end - begin) for d, (begin, end) in enumerate(ranges)]
-    index = tuple(
-        lift(begin) if a.extent == 1 else a + begin if begin else a
-        for a, (begin, _) in zip(axes, ranges, strict=True)
-    )
-    made: Stmt = Store(b, index, value)
+    index = tuple(_inside(a, begin) for a, (begin, _) in zip(axes, ranges, strict=True))
+    return _looped(axes, Store(b, index, value))
+
+
+def _inside(a: Axis, begin: int) -> Expr:
+    """The index at a, from `begin` on; an axis of one turn is no loop."""
+    return lift(begin) if a.extent == 1 else a + begin if begin else a
+
+
+def _looped(axes: Sequence[Axis], made: Stmt) -> Stmt:
     for a in reversed([a for a in axes if a.extent != 1]):
         made = For(a, (made,))
     return made

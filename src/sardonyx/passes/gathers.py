@@ -109,8 +109,9 @@ def _gathered(s: Compute, number: int) -> _Gathered | None:
 
 def _loads(s: Compute, fold: Fold) -> Iterator[Load]:
     """What of the terms is read along the last axis, but not by neighbours."""
-    last, free = s.axes[-1], free_axes(*fold.terms)
-    if not isinstance(last.extent, int) or last.extent < SHORTEST:
+    free = free_axes(*fold.terms)
+    last = s.axes[-1] if s.axes else None
+    if last is None or not isinstance(last.extent, int) or last.extent < SHORTEST:
         return
     for e in walk(*fold.terms):
         if isinstance(e, Load) and e.mode == "proven" and len(e.index) > 1:

@@ -80,7 +80,7 @@ def in_place(kernel: Kernel) -> frozenset[tuple[int, int]]:
     (docs/machine.md, section 7): one Compute, whose every load of that input is at the element
     being written."""
     compute = kernel.body[0] if len(kernel.body) == 1 else None
-    if not isinstance(compute, Compute):
+    if not isinstance(compute, Compute) or compute.buffer.start:
         return frozenset()
     y = compute.buffer.root
     own = linear(compute.axes, compute.buffer.shape)
