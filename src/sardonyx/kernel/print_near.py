@@ -81,7 +81,8 @@ def print_near(s: Compute, near: Near, names: Writer) -> list[str]:
     lines = [
         f"int64_t {strip} = {start};",
         *(f"for (; {strip} + {near.width} <= {n}; {strip} += {near.width}) {{", *whole, "}"),
-        *(f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *_element(s, names), "}"),
+        f"for (int64_t {lane} = 0; {lane} < {n} - {strip}; {lane}++) {{",
+        *(here, *_element(s, names), "}"),
     ]
     return [*heads, "{", *lines, "}", *["}"] * len(heads)]
 

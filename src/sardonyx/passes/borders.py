@@ -210,7 +210,7 @@ def _between(b: Buffer, d: int, frame: _Frame) -> Stmt:
     gap, first = (frame.shape[d] - frame.size[d]) * inner, frame.before[d - 1] - 1
     outer = [Axis(f"i{i}", n) for i, n in enumerate(frame.size[: d - 1])]
     r, e = Axis("row", frame.size[d - 1] + 1), Axis("run", gap)
-    at = (r + first) * row + (frame.before[d] + frame.size[d]) * inner + e
+    at = _inside(r, first) * row + _inside(e, (frame.before[d] + frame.size[d]) * inner)
     places = (_inside(a, begin) for a, begin in zip(outer, frame.before, strict=False))
     return _looped((*outer, r, e), Store(flat, (*places, at), frame.border))
 
