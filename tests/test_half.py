@@ -66,6 +66,7 @@ def test_scheduled_equals_plain_equals_machine() -> None:
     check_engines(made)
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_threads_nor_on_a_choice(small_units: None) -> None:  # noqa: F811
     made = net(8, 40)
     graph = made.graph()
