@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def changed(whole: str, data: st.DataObject) -> str:
             del line[last]
         else:
             near = [v for k, v in walk(other) if k == last] if what == "other" else []
-            line[last] = data.draw(st.sampled_from(near) if near else SCALARS)
+            line[last] = deepcopy(data.draw(st.sampled_from(near) if near else SCALARS))
         bodies = [b for b in bodies if b]
     return remade(bodies)
 

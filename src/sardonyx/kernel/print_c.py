@@ -19,7 +19,7 @@ import numpy as np
 
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, Where, free_axes, walk
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -177,7 +177,8 @@ def statement(s: Stmt, names: Writer) -> list[str]:
         case Compute():
             return compute(s, names)
         case For(axis, body):
-            return [names.loop(axis), *_all(body, names), "}"]
+            head = names.loop(axis)
+            return [rolled(head) if is_pair(axis, body) else head, *_all(body, names), "}"]
         case If(cond, then, otherwise):
             lines, (text,) = evaluate(names, [cond])
             rest = ["} else {", *_all(otherwise, names)] if otherwise else []
@@ -209,7 +210,8 @@ def compute(s: Compute, names: Writer) -> list[str]:
     for axis, inner in zip(s.axes, blocks, strict=True):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
-    if names.wide and heads and is_run(s.axes[-1], (), s.expr):
+    run = names.wide and heads and is_run(s.axes[-1], (), s.expr)
+    if run or (heads and is_pair(s.axes[-1], (s,))):
         heads[-1] = rolled(heads[-1])
     value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
@@ -226,6 +228,17 @@ def is_run(axis: Axis, index: Sequence[Expr], e: Expr) -> bool:
     free = free_axes(e, *index)
     others = (*index, *(i for x in loads for i in x.index[:-1]))
     return bool(loads) and all(axis not in free[id(i)] for i in others)
+
+
+def is_pair(axis: Axis, body: tuple[Stmt, ...]) -> bool:
+    """Whether a loop has two turns, with loads that a condition guards: where they lie side by side
+    and gcc 12 takes the loop apart, it may load two vectors under the mask of the first."""
+    if axis.extent != 2:
+        return False
+    inner = list(statements(body))
+    nodes = walk(*(e for s in inner for e in expressions(s)))
+    guarded = any(isinstance(e, Where) or (isinstance(e, Load) and e.default) for e in nodes)
+    return guarded or any(isinstance(s, If) for s in inner)
 
 
 def rolled(head: str) -> str:

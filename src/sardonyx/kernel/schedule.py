@@ -31,6 +31,7 @@ from sardonyx.kernel.print_c import (
     compute,
     finish,
     indented,
+    is_pair,
     is_run,
     locals_of,
     name_pointers,
@@ -103,7 +104,8 @@ def _statement(
                 late = late_of(s, turns)
                 head = names.loop(s.axis)
                 only = s.body[0]
-                if isinstance(only, Store) and is_run(s.axis, only.index[:-1], only.expr):
+                run = isinstance(only, Store) and is_run(s.axis, only.index[:-1], only.expr)
+                if run or is_pair(s.axis, s.body):
                     head = rolled(head)
                 inner = replace(scope, loops=(*scope.loops, s.axis))
                 if late is not None:
