@@ -33,8 +33,8 @@ sum; a term whose `when` is false is absent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Local
@@ -105,6 +105,31 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             case If():
                 yield from statements(s.then)
                 yield from statements(s.otherwise)
+
+
+def nested(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops over the axes, the first the outermost, around the body."""
+    for a in reversed(axes):
+        body = (For(a, tuple(body)),)
+    return tuple(body)
+
+
+def mapped(s: Stmt, value: Callable[[Expr], Expr], target: Callable[[Buffer], Buffer]) -> Stmt:
+    """s with each expression that stands in it, and each buffer that it writes, replaced."""
+    match s:
+        case Compute():
+            return replace(s, buffer=target(s.buffer), expr=value(s.expr))
+        case Set():
+            return replace(s, expr=value(s.expr))
+        case Store():
+            index = tuple(value(i) for i in s.index)
+            return replace(s, buffer=target(s.buffer), index=index, expr=value(s.expr))
+        case For():
+            return replace(s, body=tuple(mapped(x, value, target) for x in s.body))
+        case If():
+            then = tuple(mapped(x, value, target) for x in s.then)
+            otherwise = tuple(mapped(x, value, target) for x in s.otherwise)
+            return If(value(s.cond), then, otherwise)
 
 
 def expressions(s: Stmt) -> tuple[Expr, ...]:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from sardonyx.dims import Dim, product
+from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.contract import LANES, Contraction
 from sardonyx.kernel.cuts import SOME, cuts_of
-from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local, children, free_axes, walk
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.expr import Axis, Expr, Fold, Local, free_axes
 from sardonyx.kernel.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.rewrite import rewrite
@@ -152,38 +152,15 @@ def _joined_rows(c: Contraction) -> list[tuple[Axis, ...]]:
     through one; without those of extent 1."""
     large = [w.axes[0] for w in c.m if w.extent != 1]
     sums: dict[Fold, Expr] = {c.fold: Local("sum", c.fold.dtype)}
-    e = rewrite(c.compute.expr, sums)
+    s, e = c.compute, rewrite(c.compute.expr, sums)
     joined: list[tuple[Axis, ...]] = []
     for axis in large:
-        if joined and _is_one(joined[-1][-1], axis, e, c.compute):
+        before = joined[-1][-1] if joined else axis
+        if adjoin(before, axis, s.axes, s.buffer.shape) and read_as_one(before, axis, (e,)):
             joined[-1] = (*joined[-1], axis)
         else:
             joined.append((axis,))
     return joined
-
-
-def _is_one(a: Axis, b: Axis, e: Expr, s: Compute) -> bool:
-    """Whether a and b are neighbours in all that is read and written, b whole."""
-    if not _adjoin(a, b, s.axes, s.buffer.shape):
-        return False
-    for x in walk(e):
-        if a not in children(x) and b not in children(x):
-            continue
-        if not isinstance(x, Load) or x.mode != "proven":
-            return False
-        if not _adjoin(a, b, x.index, x.buffer.shape):
-            return False
-    return e is not a and e is not b
-
-
-def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], shape: Sequence[Dim]) -> bool:
-    places = [i for i, e in enumerate(index) if e is a or e is b]
-    return (
-        len(places) == 2
-        and index[places[0]] is a
-        and places[1] == places[0] + 1
-        and shape[places[1]] == b.extent
-    )
 
 
 def _split_index(names: Writer, flat: str, parts: Sequence[tuple[Axis, ...] | Dim]) -> list[str]:

@@ -44,6 +44,7 @@ from sardonyx.kernel.ir import (
     Stmt,
     Store,
     expressions,
+    mapped,
     statements,
 )
 from sardonyx.kernel.legal import faults
@@ -82,7 +83,9 @@ def settle(kernel: Kernel) -> tuple[Kernel, int]:
         load, dims = next(iter(failed.items()))
         raise InternalError(f"{kernel.name}: {_describe(load, dims)} is not proven in bounds")
     made: dict[Expr, Expr] = {}
-    body = tuple(_trapped(s, failed, made) for s in kernel.body)
+    for e in walk(*(e for s in statements(kernel.body) for e in expressions(s))):
+        made[e] = _remade(e, failed, made)
+    body = tuple(mapped(s, made.__getitem__, lambda b: b) for s in kernel.body)
     return replace(kernel, body=body), len(failed)
 
 
@@ -252,24 +255,6 @@ def _describe(load: Load, dims: tuple[int, ...]) -> str:
     forms = Forms()
     index = ", ".join(f"{str_dim(forms.form(load.index[d]))} (dimension {d})" for d in dims)
     return f"the load of {load.buffer.name}[{shape}] at {index}"
-
-
-def _trapped(s: Stmt, failed: Mapping[Load, object], made: dict[Expr, Expr]) -> Stmt:
-    """s with the failed loads made traps; shared nodes stay shared."""
-    for e in walk(*expressions(s)):
-        if e not in made:
-            made[e] = _remade(e, failed, made)
-    match s:
-        case Compute() | Set():
-            return replace(s, expr=made[s.expr])
-        case Store():
-            return replace(s, index=tuple(made[i] for i in s.index), expr=made[s.expr])
-        case For():
-            return replace(s, body=tuple(_trapped(x, failed, made) for x in s.body))
-        case If():
-            then = tuple(_trapped(x, failed, made) for x in s.then)
-            rest = tuple(_trapped(x, failed, made) for x in s.otherwise)
-            return If(made[s.cond], then, rest)
 
 
 def _remade(e: Expr, failed: Mapping[Load, object], made: Mapping[Expr, Expr]) -> Expr:

@@ -17,7 +17,7 @@ from math import prod
 
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, mapped, nested, statements
 from sardonyx.kernel.print_product import Product, packed_product
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -306,7 +306,8 @@ class _Block:
         bodies = [[For(block, tuple(inner))] if whole > 1 else inner]
         if rest:
             bodies.append(self.body(kernel, here, lift(whole * self.rows), rest))
-        return tuple(s for body in bodies for s in _over(outer, body))
+        over = [a for a in outer if a.extent != 1]
+        return tuple(s for body in bodies for s in nested(over, body))
 
     def body(self, kernel: Kernel, here: Sequence[Expr], first: Expr, rows: int) -> list[Stmt]:
         """The statements of one block of rows from `first` on."""
@@ -323,7 +324,8 @@ class _Block:
         if not _in_place(run[-1], scores):
             run = tuple(made[1:])
         steps = in_rows(run, 1, replace(kernel, outputs=(last.buffer,)), run)
-        steps = [_moved(s, last.buffer, scores.buffer) for s in steps]
+        moved = {last.buffer: scores.buffer}
+        steps = [mapped(s, lambda e: e, lambda b: moved.get(b, b)) for s in steps]
         return [scores, *steps, *self._mixed(scores.buffer, here, first, rows)]
 
     def _own(
@@ -362,17 +364,8 @@ class _Block:
         over = {a: Axis(f"{a.name}s", a.extent) for a in inner}
         there |= {**dict(zip(self.parts.axes, [*here, first + t], strict=True)), **over}
         index = tuple(there[a] for a in s.axes)
-        body: Stmt = Store(s.buffer, index, Load(made, (t, *over.values())))
-        for a in reversed((t, *over.values())):
-            body = For(a, (body,))
-        return [products, body]
-
-
-def _over(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The loops over these axes, as far as they have more than one turn."""
-    for a in reversed([a for a in axes if a.extent != 1]):
-        body = [For(a, tuple(body))]
-    return tuple(body)
+        store = Store(s.buffer, index, Load(made, (t, *over.values())))
+        return [products, *nested((t, *over.values()), (store,))]
 
 
 def _in_place(last: Compute, scores: Compute) -> bool:
@@ -380,13 +373,3 @@ def _in_place(last: Compute, scores: Compute) -> bool:
     loads = [e for e in walk(last.expr) if isinstance(e, Load) and e.buffer is scores.buffer]
     same = all(len(e.index) == len(last.axes) and at_own(e.index, last.axes) for e in loads)
     return same and scores.buffer.dtype is last.buffer.dtype
-
-
-def _moved(s: Stmt, old: Buffer, new: Buffer) -> Stmt:
-    """s with its stores to `old` going to `new`."""
-    match s:
-        case For(axis, body):
-            return For(axis, tuple(_moved(x, old, new) for x in body))
-        case Store() if s.buffer is old:
-            return replace(s, buffer=new)
-    return s

@@ -8,7 +8,7 @@ All that reads y reads p then, and several such copies of y are one. Convolution
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from operator import and_
@@ -16,7 +16,7 @@ from operator import and_
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Load, lift, walk
-from sardonyx.kernel.ir import Compute, For, If, Set, Stmt, Store, expressions, statements
+from sardonyx.kernel.ir import Compute, Stmt, Store, expressions, mapped, nested, statements
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -145,7 +145,10 @@ def _writing(launch: Launch, frame: _Frame) -> Launch | None:
     loads = (e for s in inner for e in walk(*expressions(s)) if isinstance(e, Load))
     if len(known) < len(boxes) or any(e.buffer.root is y for e in loads):
         return None
-    body = (*(_into(s, known) for s in kernel.body), *_around(whole, frame))
+    body = (
+        *(mapped(s, lambda e: e, lambda b: known.get(b, b)) for s in kernel.body),
+        *_around(whole, frame),
+    )
     changed = replace(kernel, outputs=(whole,), body=body)
     return replace(launch, kernel=changed, writes=(frame.target,))
 
@@ -174,19 +177,6 @@ def _box(b: Buffer, whole: Buffer, frame: _Frame) -> Buffer | None:
     return Buffer(b.name, b.dtype, tuple(shape), base=whole, start=tuple(start))
 
 
-def _into(s: Stmt, boxes: Mapping[Buffer, Buffer]) -> Stmt:
-    """s, writing boxes instead."""
-    match s:
-        case Compute() | Store():
-            return replace(s, buffer=boxes.get(s.buffer, s.buffer))
-        case For():
-            return replace(s, body=tuple(_into(x, boxes) for x in s.body))
-        case If():
-            then = tuple(_into(x, boxes) for x in s.then)
-            return If(s.cond, then, tuple(_into(x, boxes) for x in s.otherwise))
-    return s
-
-
 def _around(b: Buffer, frame: _Frame) -> Iterator[Stmt]:
     """The border: along each dimension, of what is inside along those before it. What ends a row
     and begins the next is stored together."""
@@ -195,15 +185,15 @@ def _around(b: Buffer, frame: _Frame) -> Iterator[Stmt]:
     for d, (first, n, whole) in enumerate(sides):
         inside = [(f, f + k) for f, k, _ in sides[:d]]
         if d == last and d and inside[-1][0] > 0 and inside[-1][1] < sides[d - 1][2]:
-            yield _between(b, d, frame)
+            yield from _between(b, d, frame)
             continue
         for begin, end in ((0, first), (first + n, whole)):
             if begin < end:
                 ranges = [*inside, (begin, end), *((0, m) for *_, m in sides[d + 1 :])]
-                yield _filled(b, ranges, frame.border)
+                yield from _filled(b, ranges, frame.border)
 
 
-def _between(b: Buffer, d: int, frame: _Frame) -> Stmt:
+def _between(b: Buffer, d: int, frame: _Frame) -> tuple[Stmt, ...]:
     """The loops that store what lies between the rows, along dimension d, of those inside."""
     row, inner = prod(frame.shape[d:]), prod(frame.shape[d + 1 :])
     flat = Buffer(b.name, b.dtype, (*frame.shape[: d - 1], prod(frame.shape[d - 1 :])), base=b)
@@ -212,25 +202,20 @@ def _between(b: Buffer, d: int, frame: _Frame) -> Stmt:
     r, e = Axis("row", frame.size[d - 1] + 1), Axis("run", gap)
     at = _inside(r, first) * row + _inside(e, (frame.before[d] + frame.size[d]) * inner)
     places = (_inside(a, begin) for a, begin in zip(outer, frame.before, strict=False))
-    return _looped((*outer, r, e), Store(flat, (*places, at), frame.border))
+    store = Store(flat, (*places, at), frame.border)
+    return nested([a for a in (*outer, r, e) if a.extent != 1], (store,))
 
 
-def _filled(b: Buffer, ranges: Sequence[tuple[int, int]], value: Const) -> Stmt:
+def _filled(b: Buffer, ranges: Sequence[tuple[int, int]], value: Const) -> tuple[Stmt, ...]:
     """The loops that store a value over ranges of each dimension."""
     axes = [Axis(f"i{d}", end - begin) for d, (begin, end) in enumerate(ranges)]
     index = tuple(_inside(a, begin) for a, (begin, _) in zip(axes, ranges, strict=True))
-    return _looped(axes, Store(b, index, value))
+    return nested([a for a in axes if a.extent != 1], (Store(b, index, value),))
 
 
 def _inside(a: Axis, begin: int) -> Expr:
     """The index at a, from `begin` on; an axis of one turn is no loop."""
     return lift(begin) if a.extent == 1 else a + begin if begin else a
-
-
-def _looped(axes: Sequence[Axis], made: Stmt) -> Stmt:
-    for a in reversed([a for a in axes if a.extent != 1]):
-        made = For(a, (made,))
-    return made
 
 
 def _reading(launch: Launch, name: str, frame: _Frame, start: Sizes) -> Launch:
@@ -249,21 +234,6 @@ def _reading(launch: Launch, name: str, frame: _Frame, start: Sizes) -> Launch:
         return Load(new[e.buffer], index, e.mode, e.default)
 
     inputs = tuple(b if b is None else new.get(b, b) for b in kernel.inputs)
-    body = tuple(_with(s, load) for s in kernel.body)
+    body = tuple(mapped(s, lambda e: rewrite(e, {}, load), lambda b: b) for s in kernel.body)
     reads = tuple(frame.target if n == name else n for n in launch.reads)
     return replace(launch, kernel=replace(kernel, inputs=inputs, body=body), reads=reads)
-
-
-def _with(s: Stmt, load: Callable[[Load], Expr | None]) -> Stmt:
-    """s with its loads replaced."""
-    match s:
-        case Compute() | Set():
-            return replace(s, expr=rewrite(s.expr, {}, load))
-        case Store():
-            index = tuple(rewrite(i, {}, load) for i in s.index)
-            return replace(s, index=index, expr=rewrite(s.expr, {}, load))
-        case For():
-            return replace(s, body=tuple(_with(x, load) for x in s.body))
-        case If():
-            then = tuple(_with(x, load) for x in s.then)
-            return If(rewrite(s.cond, {}, load), then, tuple(_with(x, load) for x in s.otherwise))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
-from sardonyx.kernel.ir import Compute, For, Stmt, Store
+from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.print_tiles import across
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -150,7 +150,6 @@ def _nest(s: Store, axes: tuple[Axis, ...]) -> Stmt:
     """The loops over the axes around s; those of one turn are none."""
     gone: dict[Axis, Expr] = {a: lift(0) for a in axes if a.extent == 1}
     index = tuple(rewrite(i, gone) for i in s.index)
-    body: Stmt = Store(s.buffer, index, rewrite(s.expr, gone))
-    for axis in reversed([a for a in axes if a.extent != 1]):
-        body = For(axis, (body,))
-    return body
+    store = Store(s.buffer, index, rewrite(s.expr, gone))
+    (whole,) = nested([a for a in axes if a.extent != 1], (store,))
+    return whole

@@ -7,12 +7,12 @@ a fold over several axes, its terms in the same order, is one over their row-maj
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, children, walk
-from sardonyx.kernel.ir import Compute, For, Stmt, Store
+from sardonyx.kernel.adjoin import adjoin, read_as_one
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
+from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -65,7 +65,7 @@ def _has_products(e: Expr) -> bool:
 def _compute(s: Compute, views: _Views) -> Compute:
     """s over fewer axes."""
     for a, b in pairwise(s.axes):
-        if _is_one(a, b, (s.expr,)) and _adjoin(a, b, s.axes, s.buffer):
+        if read_as_one(a, b, (s.expr,)) and adjoin(a, b, s.axes, s.buffer.shape):
             at = s.axes.index(a)
             c = Axis(a.name, a.extent * b.extent)
             axes = (*s.axes[:at], c, *s.axes[at + 2 :])
@@ -81,7 +81,7 @@ def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
             continue
         parts = fold.terms if fold.when is None else (*fold.terms, fold.when)
         for a, b in pairwise(fold.axes):
-            if _is_one(a, b, parts):
+            if read_as_one(a, b, parts):
                 at = fold.axes.index(a)
                 c = Axis(a.name, a.extent * b.extent)
                 axes = (*fold.axes[:at], c, *fold.axes[at + 2 :])
@@ -91,26 +91,6 @@ def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
                 e = rewrite(root, {fold: one})
                 return _folds(replace(s, expr=e), e, views)
     return s
-
-
-def _is_one(a: Axis, b: Axis, parts: Sequence[Expr]) -> bool:
-    """Whether a and b occur in the parts as one axis would."""
-    for e in walk(*parts):
-        below = children(e)
-        if a not in below and b not in below:
-            continue
-        if not isinstance(e, Load) or e.mode != "proven" or not _adjoin(a, b, e.index, e.buffer):
-            return False
-    return a not in parts and b not in parts
-
-
-def _adjoin(a: Axis, b: Axis, index: Sequence[Expr], buffer: Buffer) -> bool:
-    """Whether the index has a, then b over the whole of its dimension, and neither elsewhere."""
-    places = [i for i, e in enumerate(index) if e is a or e is b]
-    if len(places) != 2 or places[1] != places[0] + 1:
-        return False
-    at = places[0]
-    return index[at] is a and index[at + 1] is b and buffer.shape[at + 1] == b.extent
 
 
 def _replaced(e: Expr, pair: tuple[Axis, Axis], c: Axis, views: _Views) -> Expr:
@@ -145,7 +125,7 @@ def _stores(axes: list[Axis], s: Store, views: _Views) -> Stmt:
     """The nest over fewer axes."""
     for at, (a, b) in enumerate(pairwise(axes)):
         others = tuple(i for i in s.index if i is not a and i is not b)
-        if _is_one(a, b, (s.expr, *others)) and _adjoin(a, b, s.index, s.buffer):
+        if read_as_one(a, b, (s.expr, *others)) and adjoin(a, b, s.index, s.buffer.shape):
             place = s.index.index(a)
             c = Axis(a.name, a.extent * b.extent)
             index = [_replaced(i, (a, b), c, views) for i in others]
@@ -153,7 +133,5 @@ def _stores(axes: list[Axis], s: Store, views: _Views) -> Stmt:
             e = _replaced(s.expr, (a, b), c, views)
             store = Store(views.merged(s.buffer, place), tuple(index), e)
             return _stores([*axes[:at], c, *axes[at + 2 :]], store, views)
-    body: Stmt = s
-    for axis in reversed(axes):
-        body = For(axis, (body,))
-    return body
+    (whole,) = nested(axes, (s,))
+    return whole

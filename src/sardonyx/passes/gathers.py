@@ -18,7 +18,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, walk
-from sardonyx.kernel.ir import Compute, For, Stmt, Store
+from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -36,7 +36,7 @@ def _launch(launch: Launch) -> Launch:
     body, made = list[Stmt](), list[Buffer]()
     for s in kernel.body:
         found = _gathered(s, len(made)) if isinstance(s, Compute) else None
-        body.append(s if found is None else found.loops())
+        body += (s,) if found is None else found.loops()
         made += [] if found is None else [found.near, found.row]
     if not made:
         return launch
@@ -57,7 +57,7 @@ class _Gathered:
     near: Buffer
     row: Buffer
 
-    def loops(self) -> Stmt:
+    def loops(self) -> tuple[Stmt, ...]:
         """The loops over the first axes."""
         s, x, depth = self.compute, self.x, self.depth
         *outer, last = s.axes
@@ -70,14 +70,8 @@ class _Gathered:
         row = Compute(self.row, (last,), rewrite(s.expr, read))
         end = Axis(f"{last.name}s", last.extent)
         store = Store(s.buffer, (*outer, end), Load(self.row, (end,)))
-        body: tuple[Stmt, ...] = row, For(end, (store,))
-        for axis in reversed(outer[depth:]):
-            body = (For(axis, body),)
-        body = (near, *body)
-        for axis in reversed(outer[:depth]):
-            body = (For(axis, body),)
-        (whole,) = body if depth else (For(Axis("once", 1), body),)
-        return whole
+        made = nested(outer[depth:], (row, For(end, (store,))))
+        return nested(outer[:depth] or [Axis("once", 1)], (near, *made))
 
 
 def _gathered(s: Compute, number: int) -> _Gathered | None:

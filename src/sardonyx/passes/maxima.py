@@ -33,7 +33,7 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.folds import identity
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -120,10 +120,8 @@ class _Windows:
         body: list[Stmt] = [self._columns(inner)]
         for first, last, inside in ((0, begin, False), (begin, end, True), (end, whole, False)):
             if first < last:
-                body.append(self._rows(first, last, inside, inner))
-        for axis in reversed(outer):
-            body = [For(axis, tuple(body))]
-        return body
+                body += self._rows(first, last, inside, inner)
+        return list(nested(outer, body))
 
     def _columns(self, inner: Sequence[Axis]) -> Compute:
         """The maxima down each column that a row of windows has."""
@@ -138,7 +136,7 @@ class _Windows:
         assert found is not None
         return Compute(self.column, (axis, *inner), found)
 
-    def _rows(self, first: int, last: int, inside: bool, inner: Sequence[Axis]) -> Stmt:
+    def _rows(self, first: int, last: int, inside: bool, inner: Sequence[Axis]) -> tuple[Stmt, ...]:
         """The windows from `first` to before `last`."""
         s, axis = self.compute, Axis("w", last - first)
         place = axis + first
@@ -150,10 +148,7 @@ class _Windows:
         given: dict[Expr, Expr] = {self.along.place: place}
         given[self.fold] = _value(found, self.fold)
         index = tuple(place if a is self.along.place else a for a in s.axes)
-        body: Stmt = Store(s.buffer, index, rewrite(s.expr, given))
-        for a in reversed((axis, *inner)):
-            body = For(a, (body,))
-        return body
+        return nested((axis, *inner), (Store(s.buffer, index, rewrite(s.expr, given)),))
 
 
 def _rank(x: Expr, kind: str) -> Expr:

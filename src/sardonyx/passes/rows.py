@@ -18,7 +18,7 @@ from itertools import takewhile
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, is_move, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, expressions, statements
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, nested, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -170,9 +170,7 @@ def in_rows(
             inner.append(Compute(rows[s.buffer], s.axes[depth:], e))
         else:
             inner += _stored(s, outer, e)
-    for axis in reversed(outer):
-        inner = [For(axis, tuple(inner))]
-    return inner
+    return list(nested(outer, inner))
 
 
 def _read_elsewhere(run: Sequence[Compute], body: Sequence[Compute]) -> Iterator[Buffer]:
@@ -209,7 +207,4 @@ def _stored(s: Compute, outer: Sequence[Axis], e: Expr) -> list[Stmt]:
         made.append(Compute(row, inner, e))
         inner = tuple(Axis(f"{a.name}s", a.extent) for a in inner)
         e = Load(row, inner)
-    body: Stmt = Store(s.buffer, (*outer, *inner), e)
-    for axis in reversed(inner):
-        body = For(axis, (body,))
-    return [*made, body]
+    return [*made, *nested(inner, (Store(s.buffer, (*outer, *inner), e),))]

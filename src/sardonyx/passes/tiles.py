@@ -19,7 +19,7 @@ from typing import TypeAlias
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, Local, lift, walk
-from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, nested
 from sardonyx.kernel.print_product import packed_product
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.unroll import Pool, Target, assignments
@@ -173,19 +173,15 @@ def _each(parts: _Parts, block: _Block, r: Axis, body: Sequence[Stmt]) -> For:
     return For(r, (*found, *body))
 
 
-def _strips(extent: int) -> Iterator[tuple[Axis | None, Axis, Expr]]:
-    """An axis sixteen points at a time, then the rest: a loop or None, lanes, what the axis is."""
+def _strips(extent: int) -> Iterator[tuple[Sequence[Axis], Axis, Expr]]:
+    """An axis sixteen points at a time, then the rest: a loop or none, lanes, what the axis is."""
     whole, rest = divmod(extent, LANES)
     if whole:
         strip, lane = Axis("s", whole), Axis("l", LANES)
-        yield (None, lane, lane) if extent == LANES else (strip, lane, strip * LANES + lane)
+        yield ((), lane, lane) if extent == LANES else ((strip,), lane, strip * LANES + lane)
     if rest:
         lane = Axis("l", rest)
-        yield None, lane, lane + whole * LANES
-
-
-def _nested(axis: Axis | None, body: Sequence[Stmt]) -> list[Stmt]:
-    return list(body) if axis is None else [For(axis, tuple(body))]
+        yield (), lane, lane + whole * LANES
 
 
 def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
@@ -214,11 +210,11 @@ def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
         target = r, where[channel]
         direct = _transformed(parts, block, target, lanes, element)
         if not patch.open:
-            made += _nested(strip, [direct])
+            made += nested(strip, [direct])
             continue
         padded = _transformed(parts, block, target, lanes, held)
         gathered = _gathered(block, lanes, patch, element)
-        made += _nested(strip, [If(whole, (direct,), (gathered, padded))])
+        made += nested(strip, [If(whole, (direct,), (gathered, padded))])
     return made
 
 
@@ -299,10 +295,8 @@ def _outputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
             if not isinstance(extent, int) or extent % form.edge:
                 body = [If(places[d] < extent, tuple(body))]
             body = [For(edge[d], tuple(body))]
-        nest = _nested(strip, [For(lanes, tuple(assignments(targets))), *body])
-        for a in form.channels:
-            nest = [For(a, tuple(nest))]
-        made += nest
+        nest = nested(strip, [For(lanes, tuple(assignments(targets))), *body])
+        made += nested(form.channels[::-1], nest)
     return made
 
 
