@@ -7,7 +7,7 @@
    between two passes over k: a float that is stored and loaded is the same float. */
 /* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is
    one, and of two zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are
-   neighbours. */
+   neighbours. sx_into: the sum is accumulated in place, where gcc 12 would copy it to another register first. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
@@ -22,6 +22,9 @@ typedef __m512 sx_piece;
 #define sx_above(v, least) _mm512_max_ps(least, v)
 #define sx_below(v, most) _mm512_min_ps(most, v)
 #define sx_some_nan(x) (_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
+#define sx_into(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+#endif
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 2
@@ -37,7 +40,6 @@ typedef __m256 sx_piece;
 #define sx_below(v, most) _mm256_min_ps(most, v)
 #define sx_some_nan(x) (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0)
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
-/* The sum is accumulated in place: gcc 12 would copy it to another register first. */
 #define sx_into(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b))
 #endif
 #elif defined(__aarch64__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
@@ -98,7 +100,7 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #define SX_FOURS 1
 #endif
 /* SX_PIN(v): v is in a register here. gcc would rather load weights again for each use, or copy sums. */
-#if defined(__GNUC__) && defined(__x86_64__) && SX_PIECES == 2
+#if defined(__GNUC__) && defined(__x86_64__) && SX_ROWS != 4
 #define SX_PIN(v) __asm__("" : "+v"(v))
 #else
 #define SX_PIN(v) ((void)0)
@@ -144,23 +146,27 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 #define SX_OVER_MORE(M)
 #define SX_OVER_IN_MORE(M, b, f)
 #endif
-/* One term of a tile, the u-th from k on. With one block its weights stay in registers while x is
-   broadcast; with more it is the other way round. */
-#define SX_PIN_W(f, i) SX_PIN(v.f);
-#define SX_MADD(f, i) sx_into(o.f, v.f, q);
+/* One term of a tile, the u-th from k on. With one block, or two where each is one register, the weights stay in
+   registers while x is broadcast; with more it is the other way round. */
+#define SX_BY_ROWS (nb == 1 || (nb == 2 && SX_PIECES == 1))
+#define SX_PIN_W(f, i) SX_PIN(v.f); SX_PIN(v1.f);
+#define SX_MADD(f, i) sx_into(o->f, v.f, q);
+#define SX_MADD_1(f, i) sx_into(o1->f, v1.f, q);
 #define SX_ONE(t)                                                                                    \
   if (n > t) {                                                                                       \
     const sx_piece q = sx_spread(x##t[k + u]);                                                       \
-    sx_v16 o = s##t##_0;                                                                             \
+    sx_v16 *const o = &s##t##_0, *const o1 = &s##t##_1;                                              \
     SX_EACH(SX_MADD)                                                                                 \
-    s##t##_0 = o;                                                                                    \
+    if (nb == 2) { SX_EACH(SX_MADD_1) }                                                              \
   }
 #define SX_PIN_S(f, i) SX_PIN(o->f);
 #define SX_HOLD(t)                                                                                   \
   if (n > t) {                                                                                       \
-    sx_v16 *const o = &s##t##_0;                                                                     \
-    (void)o;                                                                                         \
+    sx_v16 *o = &s##t##_0;                                                                           \
     SX_EACH(SX_PIN_S)                                                                                \
+    o = &s##t##_1;                                                                                   \
+    if (nb == 2) { SX_EACH(SX_PIN_S) }                                                               \
+    (void)o;                                                                                         \
   }
 #define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k + u]);
 #define SX_SUM(t, b, f) if (n > t) sx_into(s##t##_##b.f, v, q##t);
@@ -174,8 +180,8 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 #define SX_TERM(number)                                                                              \
   {                                                                                                  \
     const int64_t u = number;                                                                        \
-    if (nb == 1) {                                                                                   \
-      sx_v16 v = sx_load16(w + 16 * u);                                                              \
+    if (SX_BY_ROWS) {                                                                                \
+      sx_v16 v = sx_load16(w + 16 * u), v1 = sx_load16(w + 16 * u + (nb == 2 ? wb : 0));             \
       SX_EACH(SX_PIN_W)                                                                              \
       SX_OVER(SX_ONE)                                                                                \
       SX_OVER(SX_HOLD)                                                                               \
