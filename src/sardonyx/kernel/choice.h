@@ -17,8 +17,8 @@
    of w pass before the next; pass: terms of a block of w that stay near while the rows of a chunk pass.
    0: to be chosen. */
 typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
-/* rows; reach: factors of x that a row reads and its neighbours do not. */
-typedef struct { int64_t rows, reach; } sx_shape;
+/* rows; reach: factors of x that a row reads and its neighbours do not; apart: from row to row in x. */
+typedef struct { int64_t rows, reach, apart; } sx_shape;
 /* A kind of factors on a target. size: bytes of a factor; some: terms that are taken at a time, a power of 2;
    tiles: those that there are, as SX_BIT has them; tile: the most rows of one; pass: as of a sx_choice; many: whether
    full tiles of one block are taken some at a time. */
@@ -37,9 +37,11 @@ SX_TILE int64_t sx_even(const sx_target *t, int64_t most, int64_t left, int64_t 
   while (!sx_has(t, rows, nb)) rows--;
   return rows;
 }
-/* The model: as many blocks at once as there are registers for; chunks by the bytes of x, evenly cut. */
+/* The model: as many blocks at once as there are registers for, and as many rows as the first cache has ways where
+   they would lie in the same lines of it; chunks by the bytes of x, evenly cut. */
 SX_TILE sx_choice sx_modelled(const sx_target *t, sx_shape s) {
-  const int64_t tile = t->tile, some = SX_NEAR / t->size / (s.reach + 1), high = s.rows < tile ? s.rows : tile;
+  const int64_t tile = s.apart * t->size % 2048 == 0 && t->tile > 7 ? 7 : t->tile;
+  const int64_t some = SX_NEAR / t->size / (s.reach + 1), high = s.rows < tile ? s.rows : tile;
   const int64_t most = some < 48 ? 48 : some > SX_CHUNK ? SX_CHUNK : some, chunks = (s.rows + most - 1) / most;
   const int64_t even = ((s.rows + chunks - 1) / chunks + tile - 1) / tile * tile;
   const sx_choice found = {tile, sx_has(t, high, 4) ? 4 : sx_has(t, high, 2) ? 2 : 1, even < SX_CHUNK ? even : SX_CHUNK, t->pass};

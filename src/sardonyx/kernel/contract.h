@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #define SX_PIECES 1
 #define SX_ROWS 14
+#define SX_SHORT 16
 typedef __m512 sx_piece;
 #define sx_zero() _mm512_setzero_ps()
 #define sx_spread(s) _mm512_set1_ps(s)
@@ -24,6 +25,8 @@ typedef __m512 sx_piece;
 #define sx_some_nan(x) (_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0)
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
 #define sx_into(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
+/* vbroadcastss would take a slot that sums want on Zen 4. */
+#define sx_spread_at(q, p) __asm__("vpbroadcastd %1, %0" : "=v"(q) : "m"(*(p)))
 #endif
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
@@ -96,6 +99,9 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 }
 #endif
 #endif
+#ifndef SX_SHORT
+#define SX_SHORT 0
+#endif
 #ifndef SX_FOURS
 #define SX_FOURS 1
 #endif
@@ -105,8 +111,17 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #else
 #define SX_PIN(v) ((void)0)
 #endif
+/* SX_HIDE(k): gcc would count with the addresses of many rows, for which there are no registers, in the place of k. */
+#if defined(__GNUC__) && defined(__x86_64__)
+#define SX_HIDE(k) __asm__("" : "+r"(k))
+#else
+#define SX_HIDE(k) ((void)0)
+#endif
 #ifndef sx_into
 #define sx_into(c, a, b) (c = sx_madd(a, b, c))
+#endif
+#ifndef sx_spread_at
+#define sx_spread_at(q, p) (q = sx_spread(*(p)))
 #endif
 #define SX_WIDE (16 / SX_PIECES)
 #if SX_PIECES == 1
@@ -154,7 +169,8 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 #define SX_MADD_1(f, i) sx_into(o1->f, v1.f, q);
 #define SX_ONE(t)                                                                                    \
   if (n > t) {                                                                                       \
-    const sx_piece q = sx_spread(x##t[k + u]);                                                       \
+    sx_piece q;                                                                                      \
+    sx_spread_at(q, x##t + k + u);                                                                   \
     sx_v16 *const o = &s##t##_0, *const o1 = &s##t##_1;                                              \
     SX_EACH(SX_MADD)                                                                                 \
     if (nb == 2) { SX_EACH(SX_MADD_1) }                                                              \
@@ -168,7 +184,9 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
     if (nb == 2) { SX_EACH(SX_PIN_S) }                                                               \
     (void)o;                                                                                         \
   }
-#define SX_SPREAD(t) const sx_piece q##t = sx_spread(x##t[k + u]);
+#define SX_SPREAD(t)                                                                                 \
+  sx_piece q##t = sx_zero();                                                                         \
+  if (n > t) sx_spread_at(q##t, x##t + k + u);
 #define SX_SUM(t, b, f) if (n > t) sx_into(s##t##_##b.f, v, q##t);
 #define SX_BLOCK(b, f, i)                                                                            \
   if (nb > b) {                                                                                      \
@@ -216,16 +234,27 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
     SX_OVER(SX_SOON)
 #if SX_FOURS
-    if (step == 1) {
+    if (step == 1 && terms > SX_SHORT) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
+        if (n > 7) SX_HIDE(k);
         SX_LATER(soon);
+        if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
         soon += 64;
         SX_TERM(0) SX_TERM(1) SX_TERM(2) SX_TERM(3)
       }
+    } else {
+      int64_t i;
+      for (i = 0; i < terms; i += 4, soon += 64) {
+        SX_LATER(soon);
+        if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
+      }
     }
 #endif
-    for (; k != end; k += step, w += 16) SX_TERM(0)
+    for (; k != end; k += step, w += 16) {
+      if (n > 7) SX_HIDE(k);
+      SX_TERM(0)
+    }
     w = next;
   }
 #define SX_END(t)                                                                                    \
@@ -295,5 +324,5 @@ SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void))
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-static const sx_target sx_floats = {4, 1, SX_ROWS, 512, 0 SX_TILES(SX_BIT), 1};
+static const sx_target sx_floats = {4, 1, SX_ROWS, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)

@@ -6,7 +6,11 @@
    Sums may wait in memory between two passes over k: what is stored and loaded is the same. */
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_AHEAD(p) __builtin_prefetch(p)
-#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache */
+#if defined(__AVX512F__)
+#define SX_LATER(p) __builtin_prefetch((const void *)(p))
+#else
+#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache: the first is full of w */
+#endif
 #else
 #define SX_AHEAD(p) ((void)0)
 #define SX_LATER(p) ((void)0)
@@ -100,13 +104,12 @@ typedef struct {
 } sx_chunk;
 
 /* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass. The sums of one block are finished some tiles at a time. Usual tiles have a call
+   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time. Usual tiles have a call
    of their own, with numbers that the compiler knows. */
 SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
-                     const sx_part *part, int fresh, int last) {
+                     uintptr_t soon, const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
   const int64_t terms = part->rows * part->count, quarter = terms / 4 * 16 * k->size;
-  uintptr_t soon = (uintptr_t)(w + 16 * terms * k->size);
   int64_t t, q, i, done = 0;
   for (t = 0, q = 0; t < c->count; q++) {
     const int64_t left = c->count - t, full = c->choice.tile;
@@ -119,7 +122,7 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
       tile(k->tile, 1, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     else
       tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
-    if (q < 3) soon += (uintptr_t)quarter;
+    soon = q < 3 ? soon + (uintptr_t)quarter : (uintptr_t)w;
     for (i = 0; last && nb > 1 && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
     t += n * times;
     if (last && nb == 1 && (t - done >= SX_BATCH || t == c->count)) {
@@ -144,6 +147,8 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
       sx_part part = {table, count, run->n, run->s, rows, 0, 0, c->at};
+      const char *next;
+      uintptr_t soon;
       int64_t j;
       for (j = 0; j < count; j++) {
         table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
@@ -157,8 +162,10 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
       p += count ? count : 1;
       last = r == g->count - 1 && p >= runs;
       if (last && done) plain = sx_plain_from(*g->plain, c->first, b), part.plain = &plain;
-      sx_pass(k, tile, c, b, nb, w, &part, fresh, last && !done);
-      w += 16 * rows * count * k->size;
+      next = w + 16 * rows * count * k->size;
+      soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
+      sx_pass(k, tile, c, b, nb, w, soon, &part, fresh, last && !done);
+      w = next;
       fresh = 0;
     }
   }
@@ -191,7 +198,7 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_an
   char room[64 * 2 * SX_CHUNK + 64];
   char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   const int64_t end = first + count;
-  sx_shape shape = {count, 0};
+  sx_shape shape = {count, 0, g->x2};
   int64_t chunk;
   for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
   chunk = sx_choose(k, shape, g->choice).chunk;
