@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where, children, free_axes, walk
 
 PART = 26  # cycles from one cut to the next
-SOME = 4  # rows of 16 elements that go from part to part together
+SOME = 8  # rows of 16 elements that go from part to part together
 MOST = 3  # values that cross a cut
 REACH = 8  # cycles by which a cut may come earlier or later
 _CYCLES = {"add": 3, "sub": 3, "mul": 3, "fma": 4, "div": 11, "sqrt": 15, "rint": 4, "bits": 0}

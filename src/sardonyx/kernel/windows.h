@@ -83,21 +83,21 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
       sx_span(n, taps, g, (const char *)(x + at * g->wb * g->xt), w, r0, r1, acc + 16 * (at - from)); \
     }                                                                                                 \
   }
-SX_STRETCH(full_3, SX_ROWS, 3)
-SX_STRETCH(full_5, SX_ROWS, 5)
-SX_STRETCH(full_0, SX_ROWS, 0)
-#if SX_SPAN > SX_ROWS
-SX_STRETCH(wide_3, SX_SPAN, 3)
-SX_STRETCH(wide_5, SX_SPAN, 5)
-SX_STRETCH(wide_0, SX_SPAN, 0)
+#if SX_ROWS == 14 /* bands take windows of 3 and of 5 columns */
+#define SX_STRETCHES(name, n) SX_STRETCH(name##_0, n, 0)
+#define SX_CHOICE(n) sx_stretch_##n##_0
+#else
+#define SX_STRETCHES(name, n) SX_STRETCH(name##_3, n, 3) SX_STRETCH(name##_5, n, 5) SX_STRETCH(name##_0, n, 0)
+#define SX_CHOICE(n) (g->kw == 3 ? sx_stretch_##n##_3 : g->kw == 5 ? sx_stretch_##n##_5 : sx_stretch_##n##_0)
 #endif
-SX_STRETCH(half_3, SX_ROWS / 2, 3)
-SX_STRETCH(half_5, SX_ROWS / 2, 5)
-SX_STRETCH(half_0, SX_ROWS / 2, 0)
+SX_STRETCHES(full, SX_ROWS)
+#if SX_SPAN > SX_ROWS
+SX_STRETCHES(wide, SX_SPAN)
+#endif
+SX_STRETCHES(half, SX_ROWS / 2)
 SX_STRETCH(one, 1, 0)
 #define SX_COLUMNS(n) ((to - from + n - 1) / n * n) /* that spans of n take for them */
 static void sx_inside(SX_ROW_ARGUMENTS) {
-#define SX_CHOICE(n) (g->kw == 3 ? sx_stretch_##n##_3 : g->kw == 5 ? sx_stretch_##n##_5 : sx_stretch_##n##_0)
 #if SX_SPAN > SX_ROWS
   if (to - from >= SX_SPAN && 10 * SX_COLUMNS(SX_SPAN) < 9 * SX_COLUMNS(SX_ROWS)) {
     SX_CHOICE(wide)(g, w, row, r0, r1, from, to, acc);
@@ -132,13 +132,19 @@ SX_OWN void sx_stretch_edge(SX_ROW_ARGUMENTS) {
 }
 
 static int64_t sx_between(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }
+/* The rows of the window that lie inside, where it begins in row `row` of x: from the first to before the end. */
+static int64_t sx_first_row(const sx_windows *g, int64_t row) {
+  return sx_between(row < 0 ? (g->ha - 1 - row) / g->ha : 0, 0, g->kh);
+}
+static int64_t sx_end_row(const sx_windows *g, int64_t row, int64_t first) {
+  return sx_between(row < g->xh ? (g->xh - 1 - row) / g->ha + 1 : 0, first, g->kh);
+}
 /* Row y of the output, whose window begins in row `row` of x; all taps of the columns from `low` to `high` lie
    inside to the left and right. */
 static void sx_window_row(const sx_windows *whole, int64_t y, int64_t row, int64_t b, int64_t low, int64_t high) {
   float SX_LINES acc[16 * SX_CHUNK];
   const int64_t lane = 16 * b + 16 <= whole->lanes ? 16 * b : whole->lanes - 16;
-  const int64_t r0 = sx_between(row < 0 ? (whole->ha - 1 - row) / whole->ha : 0, 0, whole->kh);
-  const int64_t r1 = sx_between(row < whole->xh ? (whole->xh - 1 - row) / whole->ha + 1 : 0, r0, whole->kh);
+  const int64_t r0 = sx_first_row(whole, row), r1 = sx_end_row(whole, row, r0);
   const float *const w = whole->w + lane;
   int64_t from;
   sx_windows shifted = *whole;
@@ -155,6 +161,88 @@ static void sx_window_row(const sx_windows *whole, int64_t y, int64_t row, int64
 }
 
 #define SX_FINISHED 63 /* sums that are finished together, where rows are short */
+#if SX_ROWS == 14
+/* Bands: rows of a block, of which at most two columns of x are missing at either end. Masks, which cost nothing,
+   stand for these. Steps of one or two columns, and where x lies in blocks of lanes all places, are constants. */
+SX_TILE void sx_band_span(const int n, const int taps, const int by, const int blocked, const sx_windows *g,
+                          const char *x, const char *w, int64_t r0, int64_t r1, int64_t left, int64_t right, float *acc) {
+  const int64_t each = blocked ? 64 : 4 * g->xt, step = blocked ? 64 : 4 * g->step, down = 4 * g->ha * g->xs;
+  const int64_t each3 = 3 * each, each5 = 5 * each, last = (n - 1) * by + taps - 1;
+#define SX_UNLESS(condition) (__mmask16)((condition) ? 0 : 0xffff)
+  const __mmask16 a0 = SX_UNLESS(left > 0), a1 = SX_UNLESS(left > 1), z0 = SX_UNLESS(right > 0), z1 = SX_UNLESS(right > 1);
+  const sx_piece zero = sx_zero();
+  int64_t r;
+  SX_SPANS(SX_FROM)
+#define SX_SIXTH(c) (c % 6 == 0 ? 0 : c % 6 == 1 ? each : c % 6 == 2 ? 2 * each : c % 6 == 3 ? each3 : c % 6 == 4 ? 4 * each : each5)
+#define SX_AT(c) (const float *)(const void *)(blocked ? x + 64 * c : x + c / 6 * (6 * each) + SX_SIXTH(c))
+#define SX_MASKED(m) _mm512_maskz_loadu_ps(m, SX_AT(c))
+#define SX_BORDERED(t)                                                                                                \
+  if (n > t) {                                                                                                        \
+    const int c = t * by + q;                                                                                         \
+    s##t.a = sx_madd(c == 0 ? SX_MASKED(a0) : c == 1 ? SX_MASKED(a1) : c == last ? SX_MASKED(z0)                      \
+                     : c == last - 1 ? SX_MASKED(z1) : sx_load(SX_AT(c)), v, s##t.a);                                 \
+  }
+#define SX_BESIDE(t) if (n > t) s##t.a = sx_madd(zero, v, s##t.a);
+#define SX_WEIGHT(i) const sx_piece v = sx_load((const float *)(const void *)(w + i * step));
+#define SX_COLUMN(i) { const int q = i; SX_WEIGHT(i) SX_SPANS(SX_BORDERED) }
+  for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
+  for (r = r0; r < r1; r++, x += down, w += taps * step) {
+    SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
+    if (taps == 5) { SX_COLUMN(3) SX_COLUMN(4) }
+  }
+  for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
+  SX_SPANS(SX_LEAVE)
+}
+/* The rows from y to end - 1; a span that would end beyond the row moves back over its neighbour. */
+#define SX_BAND(name, n, taps, by, blocked)                                                                           \
+  SX_OWN void sx_band_##name(const sx_windows *g, int64_t b, int64_t y, int64_t end) {                                \
+    float SX_LINES room[16 * (n + SX_CHUNK)], *const acc = room + 16 * n;                                             \
+    const int64_t lane = 16 * b + 16 <= g->lanes ? 16 * b : g->lanes - 16, each = blocked ? 16 : g->xt;               \
+    const int64_t some = g->ow < SX_FINISHED ? SX_FINISHED / g->ow : 1, over = (n - 1) * by + taps - g->xw;           \
+    const char *const w = (const char *)(g->w + lane);                                                                \
+    int64_t rows, from, i, t;                                                                                         \
+    for (; y < end; y += rows) {                                                                                      \
+      rows = end - y < some ? end - y : some;                                                                         \
+      for (from = 0; from < g->ow; from += SX_CHUNK) {                                                                \
+        const int64_t to = g->ow - from < SX_CHUNK ? g->ow : from + SX_CHUNK;                                         \
+        for (i = 0; i < rows; i++) {                                                                                  \
+          const int64_t row = (y + i) * g->hb + g->hf, r0 = sx_first_row(g, row), r1 = sx_end_row(g, row, r0);        \
+          const float *const x = g->x + lane + (row + r0 * g->ha) * g->xs;                                            \
+          for (t = from; t < to; t += n) {                                                                            \
+            const int64_t at = t + n > to ? to - n : t, c = at * by + g->wf;                                          \
+            sx_band_span(n, taps, by, blocked, g, (const char *)(x + c * each), w, r0, r1, -c, c + over,              \
+                         acc + 16 * (i * g->ow + at - from));                                                         \
+          }                                                                                                           \
+        }                                                                                                             \
+        g->finish(g->self, acc + (16 * b - lane), y * g->ow + from, rows * (to - from), b);                           \
+      }                                                                                                               \
+    }                                                                                                                 \
+  }
+#define SX_BANDS(n, taps)                                                               \
+  SX_BAND(n##_##taps##_1_1, n, taps, 1, 1) SX_BAND(n##_##taps##_2_1, n, taps, 2, 1) \
+  SX_BAND(n##_##taps##_1_0, n, taps, 1, 0) SX_BAND(n##_##taps##_2_0, n, taps, 2, 0)
+SX_BANDS(14, 3) SX_BANDS(14, 5) SX_BANDS(7, 3) SX_BANDS(7, 5)
+/* The units from .. to - 1 of windows that go in bands; 0 for others. */
+static int sx_window_bands(const sx_windows *g, int64_t from, int64_t to) {
+  const int64_t right = (g->ow - 1) * g->wb + g->wf + g->kw - g->xw, blocked = g->xt == 16 && g->step == 16;
+  const int narrow = g->ow < 14 || 10 * ((g->ow + 6) / 7 * 7) < 9 * ((g->ow + 13) / 14 * 14);
+#define SX_BAND_OF(n, taps)                                                          \
+  (g->wb == 1 ? blocked ? sx_band_##n##_##taps##_1_1 : sx_band_##n##_##taps##_1_0 \
+              : blocked ? sx_band_##n##_##taps##_2_1 : sx_band_##n##_##taps##_2_0)
+  void (*const band)(const sx_windows *, int64_t, int64_t, int64_t) =
+      narrow ? g->kw == 3 ? SX_BAND_OF(7, 3) : SX_BAND_OF(7, 5) : g->kw == 3 ? SX_BAND_OF(14, 3) : SX_BAND_OF(14, 5);
+  int64_t next;
+  if ((g->kw != 3 && g->kw != 5) || g->wa != 1 || g->wb < 1 || g->wb > 2) return 0;
+  if (g->ow < 7 || (g->ow > 32 && !blocked) || g->wf < -2 || right > 2) return 0;
+  for (; from < to; from = next) {
+    const int64_t b = from / g->oh, y = from % g->oh;
+    next = g->oh - y < to - from ? from + g->oh - y : to;
+    band(g, b, y, y + next - from);
+  }
+  return 1;
+}
+#endif
+
 #define SX_SCRATCH 336 /* places of 16 lanes that leave room for the rest in the first cache */
 /* As many rows as have room, copied with their borders, in lanes: edges are dear where rows are short. Some
    are finished together. */
@@ -191,6 +279,9 @@ static void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t blocks = (g->lanes + 15) / 16, wide = (g->ow - 1) * g->wb + (g->kw - 1) * g->wa + 1;
   const int64_t tall = (g->kh - 1) * g->ha + 1, last = g->xw - 1 - (g->kw - 1) * g->wa - g->wf;
   const int64_t low = g->wf < 0 ? (g->wb - 1 - g->wf) / g->wb : 0, high = last < 0 ? 0 : last / g->wb + 1;
+#if SX_ROWS == 14
+  if (sx_window_bands(g, from, to)) return;
+#endif
   if (g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
     sx_window_copied(g, wide, from, to);
     return;
