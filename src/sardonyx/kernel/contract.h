@@ -164,7 +164,8 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 /* One term of a tile, the u-th from k on. With one block, or two where each is one register, the weights stay in
    registers while x is broadcast; with more it is the other way round. */
 #define SX_BY_ROWS (nb == 1 || (nb == 2 && SX_PIECES == 1))
-#define SX_PIN_W(f, i) SX_PIN(v.f); SX_PIN(v1.f);
+#define SX_PIN_W(f, i) SX_PIN(v.f);
+#define SX_PIN_W1(f, i) SX_PIN(v1.f);
 #define SX_MADD(f, i) sx_into(o->f, v.f, q);
 #define SX_MADD_1(f, i) sx_into(o1->f, v1.f, q);
 #define SX_ONE(t)                                                                                    \
@@ -200,7 +201,7 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
     const int64_t u = number;                                                                        \
     if (SX_BY_ROWS) {                                                                                \
       sx_v16 v = sx_load16(w + 16 * u), v1 = sx_load16(w + 16 * u + (nb == 2 ? wb : 0));             \
-      SX_EACH(SX_PIN_W)                                                                              \
+      SX_EACH(SX_PIN_W) SX_EACH(SX_PIN_W1)                                                           \
       SX_OVER(SX_ONE)                                                                                \
       SX_OVER(SX_HOLD)                                                                               \
     } else {                                                                                         \

@@ -1,8 +1,26 @@
 /* Sums of products by register tiles, as contract.h does them, where the last block of each sum has at most
    eight lanes in use: of that block a tile computes the first half alone. It has more rows then, so that as many
    sums are in registers; the block before goes with it. The other half of its sums is never read. */
-#if SX_PIECES == 1
+#if SX_PIECES == 1 && SX_ROWS != 14
 SX_KIND(sx_contract_half, sx_floats, sx_any_tile)
+#else
+#if SX_ROWS == 14
+typedef struct { __m256 a; } sx_v8;
+#define SX_HALF_EACH(M) M(a, 0)
+SX_TILE sx_v8 sx_load8(const float *p) { const sx_v8 r = {_mm256_loadu_ps(p)}; return r; }
+SX_TILE void sx_store8(float *p, sx_v8 v) { _mm256_storeu_ps(p, v.a); }
+SX_TILE sx_v8 sx_zero8(void) { const sx_v8 r = {_mm256_setzero_ps()}; return r; }
+#ifdef sx_spread_at
+#define sx_half_into(c, a, q) __asm__("vfmadd231ps %t2, %1, %0" : "+v"(c) : "v"(a), "v"(q))
+#else
+#define sx_half_into(c, a, q) (c = _mm256_fmadd_ps(a, _mm512_castps512_ps256(q), c))
+#endif
+#define SX_HALF_ROWS 14
+#define SX_HALF_OVER(M) SX_OVER(M)
+#define SX_HALF_TILES(M)                                                                              \
+  M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1) M(7, 1) M(8, 1) M(9, 1) M(10, 1) M(11, 1) M(12, 1)  \
+  M(13, 1) M(14, 1) M(1, 2) M(2, 2) M(3, 2) M(4, 2) M(5, 2) M(6, 2) M(7, 2) M(8, 2) M(9, 2) M(10, 2) \
+  M(11, 2) M(12, 2) M(13, 2) M(14, 2)
 #else
 #if SX_PIECES == 2
 typedef struct { sx_piece a; } sx_v8;
@@ -14,14 +32,20 @@ typedef struct { sx_piece a, b; } sx_v8;
 SX_TILE sx_v8 sx_load8(const float *p) { sx_v8 r; SX_HALF_EACH(SX_LOAD) return r; }
 SX_TILE void sx_store8(float *p, sx_v8 v) { SX_HALF_EACH(SX_STORE) }
 SX_TILE sx_v8 sx_zero8(void) { sx_v8 r; SX_HALF_EACH(SX_CLEAR) return r; }
+#define sx_half_into(c, a, q) sx_into(c, a, q)
 #define SX_HALF_ROWS 12 /* of the half block alone; of it and another a third */
 #define SX_HALF_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+#define SX_HALF_TILES(M)                                                                             \
+  M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1) M(7, 1) M(8, 1) M(9, 1) M(10, 1) M(11, 1) M(12, 1) \
+  M(1, 2) M(2, 2) M(3, 2) M(4, 2)
+#endif
 /* One term of a tile, the u-th from k on: s are the sums of the whole block, h those of the half one. */
 #define SX_HALF_WHOLE(f, i) sx_into(s.f, v.f, q);
-#define SX_HALF_PART(f, i) sx_into(h.f, z.f, q);
+#define SX_HALF_PART(f, i) sx_half_into(h.f, z.f, q);
 #define SX_HALF_ONE(t)                          \
   if (n > t) {                                  \
-    const sx_piece q = sx_spread(x##t[k + u]);  \
+    sx_piece q;                                 \
+    sx_spread_at(q, x##t + k + u);              \
     if (nb > 1) {                               \
       sx_v16 s = s##t;                          \
       SX_EACH(SX_HALF_WHOLE)                    \
@@ -77,13 +101,18 @@ SX_TILE void sx_half_tile(const int n, const int nb, SX_PARAMETERS(float, float,
     if (step == 1) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64, last += 64) {
+        if (n > 7) SX_HIDE(k);
         SX_LATER(soon);
+        if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
         soon += 64;
         SX_HALF_TERM(0) SX_HALF_TERM(1) SX_HALF_TERM(2) SX_HALF_TERM(3)
       }
     }
 #endif
-    for (; k != end; k += step, w += 16, last += 16) SX_HALF_TERM(0)
+    for (; k != end; k += step, w += 16, last += 16) {
+      if (n > 7) SX_HIDE(k);
+      SX_HALF_TERM(0)
+    }
     w = next;
   }
 #define SX_HALF_END(t)                                      \
@@ -93,9 +122,6 @@ SX_TILE void sx_half_tile(const int n, const int nb, SX_PARAMETERS(float, float,
   }
   SX_HALF_OVER(SX_HALF_END)
 }
-#define SX_HALF_TILES(M)                                                                             \
-  M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1) M(7, 1) M(8, 1) M(9, 1) M(10, 1) M(11, 1) M(12, 1) \
-  M(1, 2) M(2, 2) M(3, 2) M(4, 2)
 #define SX_HALF_INSTANCE(n, nb) \
   SX_OWN void sx_half_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) { sx_half_tile(n, nb, SX_ARGUMENTS); }
 SX_HALF_TILES(SX_HALF_INSTANCE)

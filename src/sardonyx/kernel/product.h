@@ -181,7 +181,7 @@ SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_
     if (h && whole < 2 && whole < left) {
       sx_chunk half = *c;
       nb = whole + 1;
-      half.choice.tile = nb == 1 ? h->tile : h->tile / 3;
+      for (half.choice.tile = h->tile; !sx_has(h, half.choice.tile, nb);) half.choice.tile--;
       sx_blocks(h, small, &half, b, nb, 0);
     } else {
       nb = wide <= (whole < left ? whole : left) ? wide : 1;
