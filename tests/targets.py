@@ -95,11 +95,20 @@ class Written:
 
 
 def write(
-    graph: Graph, folder: Path, *, scheduled: bool = True, fused: bool = True, prefix: str = "slice"
+    graph: Graph,
+    folder: Path,
+    *,
+    scheduled: bool = True,
+    fused: bool = True,
+    dots: bool = False,
+    prefix: str = "slice",
 ) -> Written:
     """A graph of concrete shapes as C files with a main; the naive print if not scheduled."""
     program = lower(graph, overridable=False)
-    program = optimise(program, fused, roomy=True) if scheduled else fold_constants(program, fused)
+    if scheduled:
+        program = optimise(program, fused, roomy=True, dots=dots)
+    else:
+        program = fold_constants(program, fused)
     return write_program(program, folder, scheduled=scheduled, fused=fused, prefix=prefix)
 
 

@@ -3,7 +3,9 @@ one sign allow it, which shows in no bit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from nets import Net, check_engines
 from targets import Target
 from test_targets import OF_BYTES, check_net
 
+from sardonyx import native
 from sardonyx.passes.fours import pairs_of
 
 ROWS = 21  # several tiles
@@ -40,6 +43,9 @@ def test_the_fours_that_may_be_added_are_known_with_the_weights() -> None:
             assert pairs_of(w, [(32, 8)]).tolist() == [planned(w[0], 32)]
 
 
+Edges: TypeAlias = Callable[[int, int, np.random.Generator], list[np.ndarray]]
+
+
 def edges(k: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Weights [k, n]: as large as may be, sums of 128 and of 129 in every place, mixed signs."""
     found = [np.full((k, n), v) for v in (64, -64, 32, -32, 16)]
@@ -53,7 +59,14 @@ def edges(k: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
     return found
 
 
-def net(sizes: tuple[int, ...]) -> Net:
+def whole(k: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Weights [k, n] of all of int8: the largest of both signs, anything."""
+    found = [np.full((k, n), v) for v in (127, -128)]
+    found += [np.where(np.arange(k)[:, None] % 2, 127, -128) + np.zeros((1, n), int)]
+    return [*found, rng.integers(-128, 128, (k, n)), rng.integers(-64, 66, (k, n))]
+
+
+def net(sizes: tuple[int, ...], edges: Edges = edges) -> Net:
     """Matrices with rows of 255 and of anything; convolutions whose runs are short, and cut."""
     made, rng = Net(), np.random.default_rng(7)
     for k in sizes:
@@ -76,6 +89,20 @@ def net(sizes: tuple[int, ...]) -> Net:
 def test_weights_at_all_edges_give_the_machines_bytes() -> None:
     made = net((8, 64, 67, 261, 1100))
     check_engines(made)
+
+
+@pytest.mark.parametrize("dots", [False, True])
+def test_all_of_int8_gives_the_machines_bytes(dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "has_dots", lambda: dots)
+    check_engines(net((8, 67, 1100), whole))
+
+
+@pytest.mark.parametrize("target", OF_BYTES, ids=str)
+def test_targets_take_all_of_int8_as_it_is(target: Target, tmp_path: Path) -> None:
+    made = net((64, 67), whole)
+    check_net(made, target, tmp_path / "source", dots=True)
+    text = "".join(x.read_text() for x in (tmp_path / "source").glob("*.c"))
+    assert "sx_contract_u8_whole(&product)" in text
 
 
 @pytest.mark.parametrize("target", OF_BYTES, ids=str)

@@ -74,6 +74,17 @@ def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path
     check_net(net((1, 3)), target, tmp_path / "source")
 
 
+def test_few_tiles_are_not_worth_it_where_one_instruction_sums_bytes() -> None:
+    for width, counts in ((16, (1, 0)), (32, (1, 1))):
+        made, w = Net(), np.ones((16, 16, 3, 3), np.int8)
+        x = made.feed("x", np.ones((1, 16, 16, width), np.uint8))
+        parts = [x, ONE, np.uint8(0), w, ONE, np.int8(0), ONE, np.uint8(0)]
+        made.give(made.op("QLinearConv", *parts, pads=[1, 1, 1, 1]))
+        for dots, count in zip((False, True), counts, strict=True):
+            program = optimise(lower(made.graph()), roomy=True, dots=dots)
+            assert sum(bool(x.kernel.temporaries) for x in program.launches) == count
+
+
 def test_sums_that_may_not_fit_are_taken_directly() -> None:
     for more, count in ((258, 1), (259, 0)):  # 2304 * 57 + 258 = floor((2^25 - 1) / 255)
         made, w = Net(), np.full((16, 256, 3, 3), -57, np.int8)

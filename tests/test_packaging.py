@@ -66,6 +66,7 @@ def test_c_parts_and_types_are_shipped() -> None:
         "kernel/contract.h",
         "kernel/contract_i16.h",
         "kernel/contract_u8.h",
+        "kernel/contract_vnni.h",
         "kernel/windows.h",
         "emit/environment.h",
     ):

@@ -107,6 +107,7 @@ OF_BYTES = (
     Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
     Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
+    Target("vnni", (*GCC, "-O3", "-march=x86-64-v4", "-mavx512vnni"), cpu=(*V4, "avx512_vnni")),
     *(pytest.param(x, marks=pytest.mark.slow) for x in TARGETS if x.name == "tiles-of-x86-64-v4"),
 )
 ZIG_TARGETS = (
@@ -161,12 +162,12 @@ def check(folder: Path, target: Target, parts: tuple[str, ...], scheduled: bool 
     assert not differences(found, expected(parts, target.fused))
 
 
-def check_net(net: Net, target: Target, path: Path) -> None:
+def check_net(net: Net, target: Target, path: Path, *, dots: bool = False) -> None:
     """Asserts that the C of a graph, written to `path`, gives the machine's bytes on the target."""
     if lacking(target) or unable(target):
         pytest.skip(f"{target}: {lacking(target) or unable(target)}")
     graph = net.graph()
-    program = write(graph, path)
+    program = write(graph, path, dots=dots)
     found = results(program, target, compiled(program, target), net.feeds)
     assert not differences(found, Machine(graph).run(net.feeds))
 

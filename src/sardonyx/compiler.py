@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -122,6 +123,12 @@ def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
         except (OSError, subprocess.SubprocessError):
             return False
     return done.returncode == 0
+
+
+@cache
+def has_dots() -> bool:
+    """Whether the CPU is known to sum products of bytes by one instruction (VNNI)."""
+    return re.search(r"\bavx(?:512)?_vnni\b", cpu_identity()) is not None
 
 
 @cache

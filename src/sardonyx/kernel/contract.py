@@ -8,8 +8,8 @@ both batch axes. B is packed [batch][N/16][K][16], K being
 the fold's axes in their order; A is read through affine addresses, one number per pixel and term.
 MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
 
-Factors are float32, or integers widened to int32: int16 both, or A of uint8 and B of int8 within
-LIMIT, so that a pair of products fits int16. Of these two or four terms are taken at a time,
+Factors are float32, or integers widened to int32: int16 both, or A of uint8 and B of int8, mostly
+within LIMIT, so that a pair of products fits int16. Of these two or four terms are taken at a time,
 neighbours in A along the innermost of the fold's axes; B is packed [batch][N/16][K/2][16][2] or
 [batch][N/16][K/4][16][4].
 """
@@ -32,6 +32,7 @@ from sardonyx.kernel.expr import (
     Load,
     alu,
     cast,
+    children,
     free_axes,
     walk,
 )
@@ -40,6 +41,7 @@ from sardonyx.types import DType
 
 LANES = 16
 LIMIT = 64  # 2 * 255 * LIMIT fits int16
+WHOLE = 128  # all of int8
 
 
 KINDS = ((t.float32, t.float32), (t.int16, t.int16), (t.uint8, t.int8))  # of A and B
@@ -133,15 +135,22 @@ def _narrow(x: Expr) -> Expr | None:
         case Cast(y) if y.dtype in (t.int16, t.uint8):
             return y
         case Alu("max", (Alu("min", (Cast(y), Const(high, _)), _), Const(low, _)), _):
-            return y if y.dtype is t.int8 and (low, high) == (-LIMIT, LIMIT) else None
+            within = low == -high and high in (LIMIT, WHOLE)
+            return y if y.dtype is t.int8 and within else None
     return None
 
 
-def widened(x: Expr, dtype: DType) -> Expr:
+def widened(x: Expr, dtype: DType, limit: int = LIMIT) -> Expr:
     """A factor as it stands in a fold; int8 says its limit."""
     if x.dtype is not t.int8:
         return cast(x, dtype)
-    return alu("max", alu("min", cast(x, dtype), LIMIT), -LIMIT)
+    return alu("max", alu("min", cast(x, dtype), limit), -limit)
+
+
+def limit_of(fold: Fold) -> int:
+    """The limit that a fold's factor of int8 says."""
+    ends = [x.value for e in fold.terms for x in children(e) if isinstance(x, Const)]
+    return WHOLE if -WHOLE in ends else LIMIT
 
 
 def is_multiple(extent: Dim, n: int) -> bool:

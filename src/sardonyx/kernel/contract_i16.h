@@ -4,6 +4,12 @@
      sum[row][block][lane] += x[at(row) + k] * w[block][k / 2][lane][0] + x[.. + k + 1] * w[..][lane][1]
 
    Sums are of int32 and wrap, so that their order does not show. Nothing saturates. */
+#ifdef SX_VNNI
+#define SX_I_TILES(M) SX_Q_TILES(M)
+#define SX_I_ROWS 14
+#define SX_I_INSTANCE(n, nb) SX_Q_INSTANCE(sx_i_tile, 2, n, nb)
+SX_I_TILES(SX_I_INSTANCE)
+#else
 #include <string.h>
 /* sx_ints: sums as wide as the registers. sx_two: two terms of x for every lane. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
@@ -14,11 +20,7 @@ typedef __m512i sx_ints, sx_two;
 #define sx_i_spread(s) _mm512_set1_epi32(s)
 #define sx_i_load(p) _mm512_loadu_si512((const void *)(p))
 #define sx_i_store(p, v) _mm512_storeu_si512((void *)(p), v)
-#if defined(__AVX512VNNI__)
-#define sx_i_madd(c, w, q) _mm512_dpwssd_epi32(c, w, q)
-#else
 #define sx_i_madd(c, w, q) _mm512_add_epi32(c, _mm512_madd_epi16(w, q))
-#endif
 #elif defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_I_PIECES 2
@@ -131,12 +133,17 @@ SX_TILE void sx_i_tile(const int n, SX_PARAMETERS(int16_t, int16_t, int32_t)) {
 }
 #define SX_I_TILES(M) M(1, 1) M(2, 1) M(3, 1) M(4, 1) M(5, 1) M(6, 1)
 #define SX_I_INSTANCE(n, nb) \
-  SX_OWN void sx_i_tile_##n(SX_PARAMETERS(int16_t, int16_t, int32_t)) { sx_i_tile(n, SX_ARGUMENTS); }
+  SX_OWN void sx_i_tile_##n##_##nb(SX_PARAMETERS(int16_t, int16_t, int32_t)) { sx_i_tile(n, SX_ARGUMENTS); }
 SX_I_TILES(SX_I_INSTANCE)
+#define SX_I_ROWS 6
+#endif
 SX_TILE void sx_i_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
-#define SX_I_CASE(N, NB) case N: sx_i_tile_##N(SX_ARGUMENTS); break;
-  (void)nb;
-  switch (n) { SX_I_TILES(SX_I_CASE) }
+#define SX_I_CASE(N, NB) case N * 8 + NB: sx_i_tile_##N##_##NB(SX_ARGUMENTS); break;
+  switch (n * 8 + nb) { SX_I_TILES(SX_I_CASE) }
 }
-static const sx_target sx_i_target = {2, 2, 6, 512, 0 SX_I_TILES(SX_BIT), 0};
+#ifdef SX_VNNI
+static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 1};
+#else
+static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 0};
+#endif
 SX_KIND(sx_contract_i16, sx_i_target, sx_i_any_tile)

@@ -11,11 +11,13 @@ from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.contract import (
     LANES,
+    WHOLE,
     Contraction,
     Walk,
     contraction,
     factors,
     is_multiple,
+    limit_of,
     merged,
 )
 from sardonyx.kernel.expr import (
@@ -42,6 +44,7 @@ LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
 HALF = "sx_contract_half"
+OF_WHOLE = "sx_contract_u8_whole"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +168,8 @@ def is_half(c: Contraction) -> bool:
 
 def call_of(c: Contraction) -> str:
     """The function that computes c."""
+    if c.a.dtype is t.uint8 and limit_of(c.fold) == WHOLE:
+        return OF_WHOLE
     return HALF if is_half(c) else CALLS[c.at_once]
 
 

@@ -1,7 +1,36 @@
 /* Pieces of the prelude (prelude.h): what lets compilers find vectors, and what several lanes share. */
 
-/* Sixteen bytes to int32, and back what fits a byte: gcc takes them apart one by one. */
-#if defined(__AVX2__)
+/* Sixteen bytes to int32, and back what fits a byte: gcc takes them apart one by one. One vector where loops of 16
+   are: what is stored as halves is late for who loads the whole. */
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#define SX_16_BYTES(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
+  _mm512_storeu_si512((void *)to, _mm512_cvtepu8_epi32(SX_16_BYTES(from)));
+}
+SX_FN void sx_widen_i8(int32_t *to, const int8_t *from) {
+  _mm512_storeu_si512((void *)to, _mm512_cvtepi8_epi32(SX_16_BYTES(from)));
+}
+SX_FN void sx_narrow_u8(uint8_t *to, const int32_t *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_loadu_si512((const void *)from)));
+}
+SX_FN void sx_narrow_i8(int8_t *to, const int32_t *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_loadu_si512((const void *)from)));
+}
+/* Sixteen floats rounded to integers, plus `zero`, an integer of a byte, as bytes; NaN as 0. What does not fit
+   int32 is converted to INT32_MIN, the sum of which, without a sign, is large. */
+SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
+  const __m512i near = _mm512_cvtps_epi32(_mm512_max_ps(_mm512_loadu_ps(from), _mm512_set1_ps(-zero)));
+  const __m512i sum = _mm512_add_epi32(near, _mm512_set1_epi32((int32_t)zero));
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(sum));
+}
+/* The same bytes as floats, in place. */
+SX_FN void sx_near_u8(float *x, float zero) {
+  const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
+  const __m512 above = _mm512_max_ps(sum, _mm512_setzero_ps());
+  _mm512_storeu_ps(x, _mm512_min_ps(above, _mm512_set1_ps(255)));
+}
+#elif defined(__AVX2__)
 #include <immintrin.h>
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
   const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)from);

@@ -12,6 +12,68 @@
 #define SX_SUMS 128 /* places that are finished together, at most */
 #define SX_MOST 32 /* taps */
 typedef struct { SX_WINDOW(uint8_t, int8_t) int border; } sx_windows_u8; /* border: what x is outside its bounds */
+#if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
+#include <immintrin.h>
+#define SX_W_PHASES(g) 1
+/* The taps of sixteen lanes in fours, neighbours of a row where columns are not apart, which vpdpbusd takes at once.
+   at: where each four begins in the copy; step: from place to place there; w: as sx_w_across has them. */
+typedef struct {
+  int64_t at[SX_MOST], fours, step;
+  int8_t SX_LINES w[64 * SX_MOST];
+} sx_w_taps;
+/* Four times sixteen bytes as sixteen times four. */
+SX_TILE __m512i sx_w_across(__m512i x) {
+#if defined(__AVX512VBMI__)
+  static const uint8_t SX_LINES from[64] = {
+      0, 16, 32, 48, 1, 17, 33, 49, 2,  18, 34, 50, 3,  19, 35, 51, 4,  20, 36, 52, 5,  21, 37, 53, 6,  22, 38, 54, 7,  23, 39, 55,
+      8, 24, 40, 56, 9, 25, 41, 57, 10, 26, 42, 58, 11, 27, 43, 59, 12, 28, 44, 60, 13, 29, 45, 61, 14, 30, 46, 62, 15, 31, 47, 63};
+  return _mm512_permutexvar_epi8(_mm512_load_si512((const void *)from), x);
+#else
+  const __m512i fours = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m128i bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(fours, x), _mm512_broadcast_i32x4(bytes));
+#endif
+}
+static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
+  const int64_t some = g->wa == 1 ? 4 : 1;
+  int64_t r, q, j, i = 0;
+  for (r = 0; r < g->kh; r++)
+    for (q = 0; q < g->kw; q += some, i++) {
+      int8_t SX_LINES four[64] = {0};
+      for (j = 0; j < some && q + j < g->kw; j++) memcpy(four + 16 * j, w + (r * g->kw + q + j) * g->step, 16);
+      _mm512_store_si512((void *)(taps->w + 64 * i), sx_w_across(_mm512_load_si512((const void *)four)));
+      taps->at[i] = 16 * (r * g->ha * g->wb * half + q * g->wa);
+    }
+  taps->fours = i, taps->step = 16 * g->wb;
+}
+SX_TILE __m512i sx_w_four(const sx_w_taps *g, int64_t i) { return _mm512_load_si512((const void *)(g->w + 64 * i)); }
+SX_TILE __m512i sx_w_places(const uint8_t *x) { return sx_w_across(_mm512_loadu_si512((const void *)x)); }
+/* Three fours, as windows of 3 x 3 have them, stay in registers. */
+SX_OWN void sx_w_three(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *acc) {
+  const __m512i a = sx_w_four(g, 0), b = sx_w_four(g, 1), c = sx_w_four(g, 2);
+  const uint8_t *const first = x + g->at[0], *const second = x + g->at[1], *const third = x + g->at[2];
+  const int64_t step = g->step;
+  int64_t p, at = 0;
+  for (p = 0; p < n; p++, at += step, acc += 16) {
+    __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), sx_w_places(first + at), a);
+    sum = _mm512_dpbusd_epi32(sum, sx_w_places(second + at), b);
+    _mm512_storeu_si512((void *)acc, _mm512_dpbusd_epi32(sum, sx_w_places(third + at), c));
+  }
+}
+static void sx_w_sums(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *acc) {
+  int64_t p, i;
+  if (g->fours == 3) {
+    sx_w_three(g, x, n, acc);
+    return;
+  }
+  for (p = 0; p < n; p++, x += g->step, acc += 16) {
+    __m512i sum = _mm512_setzero_si512();
+    for (i = 0; i < g->fours; i++) sum = _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[i]), sx_w_four(g, i));
+    _mm512_storeu_si512((void *)acc, sum);
+  }
+}
+#else
+#define SX_W_PHASES(g) (g)->wb
 /* The taps of sixteen lanes, filled up to pairs. at: where each is in the copy; w: of each pair as
    sx_w_weights stores them; joined: whether the last pair, which is one tap, fits int16 with that before. */
 typedef struct {
@@ -129,13 +191,21 @@ static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, 
     if (!(t & 1)) sx_w_weights(taps->w + 32 * t, tap[first + t], t + 1 < n ? tap[first + t + 1] : 0);
   }
 }
+#endif
 /* A row of the copy: `wide` columns from `left` on of a row of x, or of a border where `from` is 0. */
 static void sx_w_copy(const sx_windows_u8 *g, const uint8_t *from, int64_t left, int64_t wide, int64_t half, uint8_t *to) {
-  const int64_t low = left < 0 ? -left : 0, high = from ? g->xw - left : 0;
+  const int64_t phases = SX_W_PHASES(g), begin = left < 0 ? -left : 0, end = from ? g->xw - left : 0;
+  const int64_t low = begin < wide ? begin : wide, most = end < wide ? end : wide, high = most > low ? most : low;
   int64_t phase, c;
-  for (phase = 0; phase < g->wb; phase++) {
+  if (phases == 1 && g->xt == 16) {
+    memset(to, g->border, (size_t)(16 * low));
+    if (high > low) memcpy(to + 16 * low, from + 16 * (left + low), (size_t)(16 * (high - low)));
+    memset(to + 16 * high, g->border, (size_t)(16 * (wide - high)));
+    return;
+  }
+  for (phase = 0; phase < phases; phase++) {
     uint8_t *at = to + 16 * half * phase;
-    for (c = phase; c < wide; c += g->wb, at += 16) {
+    for (c = phase; c < wide; c += phases, at += 16) {
       if (c >= low && c < high) memcpy(at, from + (left + c) * g->xt, 16);
       else memset(at, g->border, 16);
     }
@@ -144,7 +214,7 @@ static void sx_w_copy(const sx_windows_u8 *g, const uint8_t *from, int64_t left,
 /* The rows y .. y + count - 1 of the output in the columns from .. from + n - 1 of block b: copied, summed, finished. */
 static void sx_w_rows(const sx_windows_u8 *g, const sx_w_taps *taps, int64_t b, int64_t half, int64_t y, int64_t count,
                       int64_t from, int64_t n) {
-  uint8_t SX_LINES copy[16 * (SX_COPIED + 2)];
+  uint8_t SX_LINES copy[16 * (SX_COPIED + 4)];
   int32_t SX_LINES acc[16 * (SX_SUMS + 2)];
   const int64_t lane = 16 * b + 16 <= g->lanes ? 16 * b : g->lanes - 16, wide = (n - 1) * g->wb + (g->kw - 1) * g->wa + 1;
   const int64_t tall = (count - 1) * g->hb + (g->kh - 1) * g->ha + 1, row = 16 * half * g->wb;
@@ -154,7 +224,7 @@ static void sx_w_rows(const sx_windows_u8 *g, const sx_w_taps *taps, int64_t b, 
     const uint8_t *const source = (uint64_t)at < (uint64_t)g->xh ? g->x + lane + at * g->xs : 0;
     sx_w_copy(g, source, from * g->wb + g->wf, wide, half, copy + r * row);
   }
-  memset(copy + tall * row, 0, 32); /* of one place more where n is odd */
+  memset(copy + tall * row, 0, 64); /* of one place more where n is odd, and what fours reach */
   for (i = 0; i < count; i += some) {
     some = n < g->ow ? 1 : SX_SUMS / n < count - i ? SX_SUMS / n : count - i;
     for (r = 0; r < some; r++) sx_w_sums(taps, copy + (i + r) * g->hb * row, n, acc + 16 * n * r);

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from sardonyx.clocked import Clocked, clocked
+from sardonyx.compiler import has_dots
 from sardonyx.engines import choose
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
@@ -169,7 +170,7 @@ def _compiled(
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
     bound = bind(graph, types, fed)
     overridable = any(n in fed for n in bound.overridable)
-    program = optimise(lower(bound, overridable=overridable), roomy=True)
+    program = optimise(lower(bound, overridable=overridable), roomy=True, dots=has_dots())
     works = tuple(_launch(program, launch) for launch in program.launches)
     choices = lookup(chosen(program, tuning))
     return _Compiled(bound, works, clocked(program, pool, choices=choices))

@@ -56,15 +56,17 @@ def of_bytes(
     fold: Fold,
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
+    limit: int,
 ) -> Launch | None:
-    """The launch with the sum taken of bytes; None where it is no such sum."""
+    """The launch with the sum taken of bytes; None where it is no such sum, or weights of tiles are
+    beyond the limit."""
     a, w = fold.terms
     if not isinstance(a, Load) or not isinstance(w, Load) or w.buffer.base is not None:
         return None
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     known = {b: weights[n] for b, n in names.items() if b is not None and n in weights}
     value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
-    kept = None if value is None else _kept(user, fold, w, value)
+    kept = None if value is None else _kept(user, fold, w, value, limit)
     found = _factor(a, body, known)
     if value is None or kept is None or found is None:
         return None
@@ -75,7 +77,7 @@ def of_bytes(
     small = fold_.terms[1]
     own, total = (
         {_buffer(small): (unused(f"{names[w.buffer]}.int8", tensors), filled)},
-        _wide(fold_),
+        _wide(fold_, LIMIT if _within(value, LIMIT) else limit),
     )
     if found.zero is not None:
         number = found.zero.value if isinstance(found.zero, Const) else 1
@@ -98,8 +100,12 @@ def _buffer(x: Expr) -> Buffer:
     return x.buffer
 
 
-def _wide(fold: Fold) -> Expr:
-    terms = tuple(widened(x, t.int32) for x in fold.terms)
+def _within(value: Array, limit: int) -> bool:
+    return bool(value.min() >= -limit and value.max() <= min(limit, t.int8.max))
+
+
+def _wide(fold: Fold, limit: int) -> Expr:
+    terms = tuple(widened(x, t.int32, limit) for x in fold.terms)
     return Fold("dot", fold.axes, terms, fold.when)
 
 
@@ -120,7 +126,7 @@ def _with(
     )
 
 
-def _kept(s: Compute, fold: Fold, w: Load, value: Array) -> list[int] | None:
+def _kept(s: Compute, fold: Fold, w: Load, value: Array, limit: int) -> list[int] | None:
     """Which dimensions of the weights the sum does not run over; None where it does not run over
     all of the others once, or the weights are not within the limit."""
     free = free_axes(*w.index)
@@ -130,9 +136,8 @@ def _kept(s: Compute, fold: Fold, w: Load, value: Array) -> list[int] | None:
     if not value.size or not all(isinstance(n, int) for n in extents) or not kept:
         return None
     terms = prod(n for n in extents if isinstance(n, int))
-    if min(value.min(), -value.max()) < -LIMIT:
-        return None
-    if not _has_own_axis(s, fold, w) and terms > WINDOW:
+    tiles = _has_own_axis(s, fold, w)
+    if not _within(value, limit if tiles else LIMIT) or (not tiles and terms > WINDOW):
         return None
     if fold.when is not None:
         tail, last = tail_of(fold, fold.when), extents[-1]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.kernel.contract import LIMIT, limit_of
 from sardonyx.kernel.expr import Buffer, Expr, Load, Where
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_product import Product, packed_product, segments
@@ -34,6 +35,8 @@ def pair_fours(program: Program) -> Program:
 def _statement(s: Compute, known: Known, made: dict[Buffer, Array]) -> Compute:
     p = packed_product(s)
     if p is None or p.c.at_once != FOUR or p.pairs is not None or p.packed.buffer not in known:
+        return s
+    if limit_of(p.c.fold) != LIMIT:
         return s
     found = pairs_of(known[p.packed.buffer], runs_of(p))
     if found.sum() * WORTH <= found.size:

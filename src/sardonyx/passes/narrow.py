@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.kernel.contract import LIMIT, WHOLE
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
@@ -26,13 +28,13 @@ from sardonyx.types import Array, TensorType
 Range = tuple[int, int]
 
 
-def narrow(program: Program) -> Program:
-    """The program with products of int16 where factors fit."""
-    return by_launch(program, _narrowed)
+def narrow(program: Program, dots: bool = False) -> Program:
+    """The program with products of int16 where factors fit; dots: as for `optimise`."""
+    return by_launch(program, partial(_narrowed, limit=WHOLE if dots else LIMIT))
 
 
 def _narrowed(
-    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array], limit: int
 ) -> Iterable[Launch]:
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
@@ -45,7 +47,7 @@ def _narrowed(
     (fold,) = folds
     if fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
         return [launch]
-    found = of_bytes(launch, body, fold, tensors, weights)
+    found = of_bytes(launch, body, fold, tensors, weights, limit)
     if found is not None:
         return by_statement(found, tensors)
     factors = {x.buffer.root for x in fold.terms if isinstance(x, Load)}

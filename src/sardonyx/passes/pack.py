@@ -21,6 +21,7 @@ from sardonyx.kernel.contract import (
     factors,
     flat,
     is_multiple,
+    limit_of,
     widened,
 )
 from sardonyx.kernel.expr import (
@@ -174,7 +175,7 @@ def _pack(c: Contraction, name: str) -> Pair:
 
 def _reading(c: Contraction, packed: Load) -> Compute:
     """The product with B read packed; A is the first factor from now on."""
-    terms = (widened(c.a, c.fold.dtype), widened(packed, c.fold.dtype))
+    terms = (widened(c.a, c.fold.dtype), widened(packed, c.fold.dtype, limit_of(c.fold)))
     fold = Fold("dot", c.fold.axes, terms, c.fold.when)
     given: dict[Fold, Expr] = {c.fold: fold}
     return Compute(c.compute.buffer, c.compute.axes, rewrite(c.compute.expr, given))
@@ -197,7 +198,7 @@ def _lanes_last(s: Compute, constant: set[Buffer], name: str) -> Pair | None:
         target = Buffer(name, x.dtype, tuple(a.extent for a in axes))
         inner = tuple(Axis(f"i{i}", a.extent) for i, a in enumerate(axes))
         copy = Compute(target, inner, rewrite(x, dict(zip(axes, inner, strict=True))))
-        load = widened(Load(target, axes), fold.dtype)
+        load = widened(Load(target, axes), fold.dtype, limit_of(fold))
         terms = tuple(load if y is term else y for y in fold.terms)
         given: dict[Fold, Expr] = {fold: Fold("dot", fold.axes, terms, fold.when)}
         return copy, Compute(s.buffer, s.axes, rewrite(s.expr, given))

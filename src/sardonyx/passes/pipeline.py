@@ -36,18 +36,18 @@ from sardonyx.passes.widen import widen
 Step: TypeAlias = Callable[[Program], Program]
 
 
-def steps(fused: bool = True, roomy: bool = False) -> tuple[Step, ...]:
-    """The passes in order; each keeps the bits. `fused` and `roomy` as for `optimise`."""
+def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[Step, ...]:
+    """The passes in order; each keeps the bits. All else as for `optimise`."""
     fold = partial(fold_constants, fused=fused)
     return (
         fold,
         constant_bounds,
         join_shuffles,
-        narrow,
+        partial(narrow, dots=dots),
         part_results,
         widen,
         fuse,
-        *((fewer_products,) if roomy else ()),
+        *((partial(fewer_products, dots=dots),) if roomy else ()),
         without_quotients,
         partial(compute_known, fused=fused),
         block_channels,
@@ -67,17 +67,20 @@ def steps(fused: bool = True, roomy: bool = False) -> tuple[Step, ...]:
     )
 
 
-def optimise(program: Program, fused: bool = True, roomy: bool = False) -> Program:
+def optimise(
+    program: Program, fused: bool = True, roomy: bool = False, dots: bool = False
+) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
     constants are folded by its rules. roomy: weights may take several times their memory where that
-    saves time. What lies between two pieces of control flow is scheduled by itself."""
+    saves time. dots: the host sums products of bytes by one instruction. What lies between two
+    pieces of control flow is scheduled by itself."""
     if not any(launch.call for launch in program.launches):
-        return _optimise(program, fused, roomy)
+        return _optimise(program, fused, roomy, dots)
     launches: list[Launch] = []
     tensors, weights = dict(program.tensors), dict(program.weights)
     for i, part in enumerate(_parts(program)):
         if not any(launch.call for launch in part.launches):
-            part = _apart(_optimise(part, fused, roomy), program, i)
+            part = _apart(_optimise(part, fused, roomy, dots), program, i)
         launches += part.launches
         tensors.update(part.tensors)
         weights.update(part.weights)
@@ -124,9 +127,9 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
     return replace(part, launches=launches, tensors=tensors, weights=weights)
 
 
-def _optimise(program: Program, fused: bool, roomy: bool) -> Program:
+def _optimise(program: Program, fused: bool, roomy: bool, dots: bool) -> Program:
     verify(program)
-    for step in steps(fused, roomy):
+    for step in steps(fused, roomy, dots):
         program = step(program)
         verify(program)
     return program

@@ -1,0 +1,76 @@
+/* Tiles of bytes and of int16 with the VNNI of AVX-512, one instruction for four terms or two of 16 lanes:
+   contract_u8.h and contract_i16.h have those of other targets, and what they compute. As in contract.h, weights stay
+   in registers while x is broadcast, and a full tile of two blocks takes 28 sums of the 32 registers. */
+#if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
+#define SX_VNNI
+#include <immintrin.h>
+#include <string.h>
+/* c plus the products of four of x and w, or two; in place, where gcc 12 would copy the sum first. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
+#define sx_q_bytes(c, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(x), "v"(w))
+#define sx_q_ints(c, x, w) __asm__("vpdpwssd %2, %1, %0" : "+v"(c) : "v"(x), "v"(w))
+#define SX_Q_PIN(v) __asm__("" : "+v"(v))
+#else
+#define sx_q_bytes(c, x, w) (c = _mm512_dpbusd_epi32(c, x, w))
+#define sx_q_ints(c, x, w) (c = _mm512_dpwssd_epi32(c, x, w))
+#define SX_Q_PIN(v) ((void)0)
+#endif
+SX_TILE __m512i sx_q_spread(const char *x, size_t bytes) {
+  int32_t some = 0;
+  memcpy(&some, x, bytes);
+  return _mm512_set1_epi32(some);
+}
+#define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13)
+#define SX_Q_STEP(s, w) if (size == 1) sx_q_bytes(s, q, w); else sx_q_ints(s, q, w);
+#define SX_Q_ROW(t, BYTES)                                                                         \
+  if (n > t) {                                                                                     \
+    const __m512i q = sx_q_spread(x##t + k, BYTES);                                                \
+    SX_Q_STEP(s##t##_0, w0)                                                                        \
+    if (nb > 1) { SX_Q_STEP(s##t##_1, w1) }                                                        \
+    if (nb > 2) { SX_Q_STEP(s##t##_2, w2) SX_Q_STEP(s##t##_3, w3) }                                \
+  }
+#define SX_Q_WHOLE(t) SX_Q_ROW(t, 4)
+#define SX_Q_LAST(t) SX_Q_ROW(t, rest)
+#define SX_Q_LOAD(b) __m512i w##b = _mm512_loadu_si512((const void *)(v + (nb > b ? b : 0) * wb));
+#define SX_Q_TERM(ROW)                                                                             \
+  {                                                                                                \
+    SX_Q_LOAD(0) SX_Q_LOAD(1) SX_Q_LOAD(2) SX_Q_LOAD(3)                                            \
+    SX_Q_PIN(w0);                                                                                  \
+    if (nb > 1) { SX_Q_PIN(w1); }                                                                  \
+    SX_Q_OVER(ROW)                                                                                 \
+    (void)w1, (void)w2, (void)w3;                                                                  \
+  }
+/* One tile: n rows x nb blocks of factors of `size` bytes, constants at every call; x, w, wb and what is
+   counted are bytes here. */
+SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(char, char, int32_t)) {
+  const int64_t rest = part->n * size & 3, whole = part->n * size - rest, runs = part->count;
+  int64_t j;
+#define SX_Q_FROM(t, b)                                                                            \
+  if (n > t && nb > b && !fresh) s##t##_##b = _mm512_loadu_si512((const void *)(acc + 16 * (n * b + t)));
+#define SX_Q_BEGIN(t)                                                                              \
+  __m512i s##t##_0 = _mm512_setzero_si512(), s##t##_1 = s##t##_0, s##t##_2 = s##t##_0, s##t##_3 = s##t##_0; \
+  const char *const x##t = x + at[n > t ? t : 0] * size;                                           \
+  SX_Q_FROM(t, 0) SX_Q_FROM(t, 1) SX_Q_FROM(t, 2) SX_Q_FROM(t, 3)
+  SX_Q_OVER(SX_Q_BEGIN)
+  (void)soon, (void)times;
+  wb *= size;
+  for (j = 0; j < runs; j++, w += 16 * part->rows * size) {
+    int64_t k = part->at[j] * size;
+    const int64_t end = k + whole;
+    const char *v = w;
+    for (; k != end; k += 4, v += 64) SX_Q_TERM(SX_Q_WHOLE)
+    if (rest) SX_Q_TERM(SX_Q_LAST)
+  }
+#define SX_Q_TO(t, b) if (n > t && nb > b) _mm512_storeu_si512((void *)(acc + 16 * (n * b + t)), s##t##_##b);
+#define SX_Q_END(t) SX_Q_TO(t, 0) SX_Q_TO(t, 1) SX_Q_TO(t, 2) SX_Q_TO(t, 3)
+  SX_Q_OVER(SX_Q_END)
+}
+#define SX_Q_TILES(M)                                                                              \
+  M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)  \
+  M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
+/* The tiles of a kind: each a function of its own. */
+#define SX_Q_INSTANCE(name, size, n, nb)                                                           \
+  SX_OWN void name##_##n##_##nb(SX_PARAMETERS(char, char, int32_t)) {                              \
+    for (; times > 0; times--, at += n, acc += 16 * n * nb) sx_q_tile(n, nb, size, SX_ARGUMENTS);  \
+  }
+#endif
