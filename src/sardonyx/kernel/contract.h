@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #define SX_PIECES 1
 #define SX_ROWS 14
-#define SX_SHORT 16
+#define SX_SHORT 160
 typedef __m512 sx_piece;
 #define sx_zero() _mm512_setzero_ps()
 #define sx_spread(s) _mm512_set1_ps(s)
@@ -238,7 +238,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (step == 1 && terms > SX_SHORT) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
-        if (n > 7) SX_HIDE(k);
+        if (n > 7 && nb > 1) SX_HIDE(k);
         SX_LATER(soon);
         if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
         soon += 64;
@@ -253,7 +253,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     }
 #endif
     for (; k != end; k += step, w += 16) {
-      if (n > 7) SX_HIDE(k);
+      if (n > 7 && nb > 1) SX_HIDE(k);
       SX_TERM(0)
     }
     w = next;
