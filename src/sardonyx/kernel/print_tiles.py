@@ -3,7 +3,7 @@
     for p in 16s: for l in 16s: for p in tile: for l in tile: out[p][l] = in[l][p]
 
 Transpositions and reorders of layouts take this form: each line of memory that is read serves the
-whole tile. Bytes that only move go eight rows of eight at a time.
+whole tile. Bytes and words that only move go eight rows of eight at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sardonyx.kernel.place import Block, place
 from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
-LINE, BLOCK = 64, 8  # bytes: of a tile, of a block
+LINE, BLOCK = 64, 8  # bytes of a line, elements of a block
 LEAST = 8  # a shorter axis is not worth a tile
 
 
@@ -62,7 +62,7 @@ def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
         bodies.append(expression.declare(inner))
     steps = _steps(s, p)
     if steps is not None:
-        moved = _bytes(s, p, steps, names, expression, blocks[-2:])
+        moved = _moved(s, p, steps, names, expression, blocks[-2:])
         return [*before, *nest(heads, bodies, moved)]
     tiles = [_tile(axis, names) for axis in axes[-2:]]
     heads += [head for head, _, _ in tiles] + [element for _, _, element in tiles]
@@ -85,19 +85,20 @@ def _tile(axis: Axis, names: Writer, size: int = TILE) -> tuple[str, str, str]:
 
 
 def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
-    """How far s reads along its last axis and writes along p, where it moves bytes alone that are
-    neighbours along the other."""
+    """How many bytes apart s reads along its last axis and writes along p, where it only moves
+    bytes or words that are neighbours along the other."""
     x, b = s.expr, s.buffer
-    if not isinstance(x, Load) or x.mode != "proven" or b.dtype.bits != 8 or b.dtype.is_packed:
+    if not isinstance(x, Load) or x.mode != "proven" or b.dtype.bits not in (8, 32):
         return None
     source, target = position(x.index, x.buffer.shape), position(s.axes, b.shape)
     if source is None or target is None or x.dtype is not b.dtype or coefficient(source, p) != 1:
         return None
     read, wrote = coefficient(source, s.axes[-1]), coefficient(target, p)
-    return None if read is None or wrote is None else (read, wrote)
+    size = b.dtype.bits // 8
+    return None if read is None or wrote is None else (read * size, wrote * size)
 
 
-def _bytes(
+def _moved(
     s: Compute,
     p: Axis,
     steps: tuple[Dim, Dim],
@@ -105,9 +106,9 @@ def _bytes(
     expression: Expression,
     blocks: Sequence[Block],
 ) -> list[str]:
-    """The loops over p and the last axis of s, in tiles of 64 and blocks of eight."""
-    last = s.axes[-1]
-    (outer, end, _), (inner, stop, _) = (_tile(a, names, LINE) for a in (p, last))
+    """The loops over p and the last axis of s, in tiles of a line and blocks of eight."""
+    last, bits = s.axes[-1], s.buffer.dtype.bits
+    (outer, end, _), (inner, stop, _) = (_tile(a, names, LINE * 8 // bits) for a in (p, last))
     i, j = names.given[p], names.given[last]
     above, below = (x.split()[2] for x in (end, stop))
     first, left = (x.split(" = ")[0].split()[-1] for x in (outer, inner))
@@ -117,7 +118,7 @@ def _bytes(
     index = [bare(expression.text(e, blocks[-1])) for e in s.expr.index]
     source = names.element(s.expr.buffer, index)
     places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
-    eight = f"sx_across_8({', '.join(places)});"
+    eight = f"sx_across_{bits}({', '.join(places)});"
     rows, columns = names.fresh("w"), names.fresh("w")
     return [
         *(outer, end, inner, stop),

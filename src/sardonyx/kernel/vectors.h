@@ -262,7 +262,7 @@ SX_FN double sx_prod16_f64(double *p) {
 #define sx_apart()
 #endif
 
-/* Eight rows of eight bytes as columns: a row of `to` begins every d bytes, one of `from` every s. */
+/* Eight rows of eight elements of so many bits as columns: a row of `to` begins every d bytes, one of `from` every s. */
 #if defined(__SSE2__)
 #include <emmintrin.h>
 SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
@@ -281,10 +281,33 @@ SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
     _mm_storel_epi64((__m128i *)(void *)(to + (2 * i + 1) * d), _mm_srli_si128(both, 8));
   }
 }
+SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  int i, j;
+  for (i = 0; i < 8; i += 4)
+    for (j = 0; j < 8; j += 4) {
+      const uint8_t *const p = from + j * s + 4 * i;
+      uint8_t *const q = to + i * d + 4 * j;
+      const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)p);
+      const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(p + s));
+      const __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(p + 2 * s));
+      const __m128i e = _mm_loadu_si128((const __m128i *)(const void *)(p + 3 * s));
+      const __m128i ab = _mm_unpacklo_epi32(a, b), ce = _mm_unpacklo_epi32(c, e);
+      const __m128i ba = _mm_unpackhi_epi32(a, b), ec = _mm_unpackhi_epi32(c, e);
+      _mm_storeu_si128((__m128i *)(void *)q, _mm_unpacklo_epi64(ab, ce));
+      _mm_storeu_si128((__m128i *)(void *)(q + d), _mm_unpackhi_epi64(ab, ce));
+      _mm_storeu_si128((__m128i *)(void *)(q + 2 * d), _mm_unpacklo_epi64(ba, ec));
+      _mm_storeu_si128((__m128i *)(void *)(q + 3 * d), _mm_unpackhi_epi64(ba, ec));
+    }
+}
 #else
 SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;
   for (i = 0; i < 8; i++)
     for (j = 0; j < 8; j++) to[i * d + j] = from[j * s + i];
+}
+SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  int i, j;
+  for (i = 0; i < 8; i++)
+    for (j = 0; j < 32; j++) to[i * d + j] = from[j / 4 * s + 4 * i + j % 4];
 }
 #endif

@@ -17,7 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import at_least, divide
 from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.contract import factors
+from sardonyx.kernel.contract import factors, is_multiple
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
@@ -318,6 +318,10 @@ def _reorder(plain: TensorType, have: int, want: int) -> Kernel:
     shape = _placed(plain, want).shape or ()
     if all(d == 1 for d in (plain.shape or ())[2:]):
         out = k.view(source, shape)
+    elif have == LANES and want == PLAIN and is_multiple(shape[1], LANES):
+        n, c, *space = shape
+        blocks, out = (n, c // LANES, LANES, *space), k.tensor(shape, plain.dtype)
+        k.compute(blocks, lambda n, b, i, *at: source[(n, b, *at, i)], into=out.reshaped(blocks))
     else:
         out = k.compute(shape, lambda *i: source[_at(have, *_plain_index(want, i))])
     return k.kernel("reorder", (source,), (out,))
