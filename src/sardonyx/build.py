@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
+from sardonyx.compiler import has_dots as has_dots
 from sardonyx.errors import BuildError
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.types import Array

@@ -20,7 +20,6 @@ import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, entry, pointers, prepared
-from sardonyx.compiler import has_dots
 from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
@@ -185,7 +184,7 @@ class NativeEngine:
     def _compile(self, graph: Graph, overridden: bool) -> _Compiled:
         program = lower(graph, overridable=overridden)
         if self._schedule:
-            program = optimise(program, self._fused, roomy=True, dots=has_dots())
+            program = optimise(program, self._fused, roomy=True, dots=build.has_dots())
         else:
             program = fold_constants(program, self._fused)
         made = None if graph.symbols else plan(timeline_of(program))

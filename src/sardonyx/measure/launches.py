@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
+from sardonyx.build import has_dots
 from sardonyx.clocked import Clocked, clocked
-from sardonyx.compiler import has_dots
 from sardonyx.engines import choose
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
