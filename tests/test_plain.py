@@ -99,3 +99,19 @@ def test_bytes_do_not_depend_on_threads(small_units: None) -> None:  # noqa: F81
     expected = Machine(graph).run(made.feeds)
     found = NativeEngine(graph, threads=3).run(made.feeds)
     assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs)
+
+
+def test_what_is_between_bounds_keeps_zeros_and_nan_where_arithmetic_reads_it() -> None:
+    made, rng = Net(), np.random.default_rng(5)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, -3.0, 3.0, 1e-44, -1e-44]
+    x = np.concatenate([special, rng.normal(size=87) * 4]).astype(np.float32).reshape(3, 32)
+    x.view(np.uint32)[0, 9] = 0xFFABCDEF  # another NaN
+    fed = made.feed("x", x)
+    for least, most in ((0, 6), (-1, 1), (-6, -1), (-1, 0), (-1, -0.0)):
+        bounds = (np.float32(least), np.float32(most))
+        y = made.op("Clip", made.op("Add", fed, np.float32(-0.0)), *bounds)
+        made.give(made.op("Div", fed, y))
+    check_engines(made)
+    program = optimise(lower(made.graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("sx_between_f32(" in text for text in texts) == 3

@@ -29,6 +29,12 @@ SX_OP float sx_clip_f32(float x, float least, float most) {
   return sx_either_f32(-(x != x), sx_nan_f32(), low > least ? low : least);
 }
 
+/* The same of what arithmetic alone reads: any NaN. Where `least` is +0, x is not -0, and `most` is no zero. */
+SX_OP float sx_between_f32(float x, float least, float most) {
+  const float low = most < x ? most : x;
+  return low < least ? least : low;
+}
+
 SX_FN double sx_atleast_f64(double x, double least) { return !(x <= least) ? x : least; }
 
 SX_FN double sx_atmost_f64(double x, double most) { return !(x >= most) ? x : most; }

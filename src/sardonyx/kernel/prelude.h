@@ -46,7 +46,11 @@ SX_OP float sx_either_f32(int32_t mask, float a, float b) {
 }
 
 /* NaN is stored as the one canonical quiet NaN of its type. */
+#if defined(__AVX512F__) /* where a selection is one instruction */
+SX_OP float sx_canon_f32(float x) { return x != x ? sx_nan_f32() : x; }
+#else
 SX_OP float sx_canon_f32(float x) { return sx_either_f32(-(x != x), sx_nan_f32(), x); }
+#endif
 
 SX_FN double sx_canon_f64(double x) { return x != x ? sx_nan_f64() : x; }
 

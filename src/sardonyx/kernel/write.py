@@ -35,6 +35,7 @@ from sardonyx.kernel.writer import inside_text as inside_text
 
 LINE = 90  # a longer text gets a name
 CLIP = "sx_clip_f32("  # gives the canonical NaN
+BETWEEN = "sx_between_f32("  # any NaN, for arithmetic
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "idiv": "/", "tdiv": "/", "imod": "%", "fmod": "%"}
 
 
@@ -150,10 +151,7 @@ class Expression:
         raise InternalError(f"{e} is not in the grammar")
 
     def _alu(self, e: Alu, args: Sequence[str], block: Block) -> str:
-        args = [
-            self.names.size(int(x.value)) if _is_shape(e, x) and isinstance(x, Const) else text
-            for x, text in zip(e.args, args, strict=True)
-        ]
+        args = [self._operand(e, *x, block) for x in zip(e.args, args, strict=True)]
         if e.op in _PLAIN and is_plain(e):
             return self._plain(e, args)
         if _is_decided(e, args):
@@ -169,13 +167,25 @@ class Expression:
         shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
 
-    def _clip(self, e: Alu, block: Block) -> str:
+    def _operand(self, e: Alu, x: Expr, text: str, block: Block) -> str:
+        """The text of an operand of e: a number may be a parameter, NaN of a clip another."""
+        if _is_shape(e, x) and isinstance(x, Const):
+            return self.names.size(int(x.value))
+        match x:
+            case Alu("min", (_, Const(most, _))) if text.startswith(CLIP) and most != 0:
+                return self._clip(x, block, BETWEEN)
+        return text
+
+    def _clip(self, e: Alu, block: Block, function: str = CLIP) -> str:
         """x between two constants, which are declared where the function begins."""
         inner, most = e.args
         assert isinstance(inner, Alu)
         x, least = inner.args
+        text = bare(self.text(x, block))
+        if function == BETWEEN and isinstance(least, Const) and least.value == 0:
+            text = f"({text}) + 0.0f"  # of the zeros +0
         limits = (f"sx_limit_f32({bare(self.text(c, block))})" for c in (least, most))
-        return f"{CLIP}{bare(self.text(x, block))}, {', '.join(limits)})"
+        return f"{function}{text}, {', '.join(limits)})"
 
     def _plain(self, e: Alu, args: Sequence[str]) -> str:
         """C's own int64 arithmetic; x + (-c) as x - c."""
