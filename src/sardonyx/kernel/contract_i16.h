@@ -6,7 +6,7 @@
    Sums are of int32 and wrap, so that their order does not show. Nothing saturates. */
 #ifdef SX_VNNI
 #define SX_I_TILES(M) SX_Q_TILES(M)
-#define SX_I_ROWS 14
+#define SX_I_ROWS SX_Q_ROWS
 #define SX_I_INSTANCE(n, nb) SX_Q_INSTANCE(sx_i_tile, 2, n, nb)
 SX_I_TILES(SX_I_INSTANCE)
 #else

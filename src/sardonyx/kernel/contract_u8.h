@@ -10,7 +10,7 @@
    order does not show. */
 #ifdef SX_VNNI
 #define SX_B_TILES(M) SX_Q_TILES(M)
-#define SX_B_ROWS 14
+#define SX_B_ROWS SX_Q_ROWS
 #define SX_B_INSTANCE(n, nb) SX_Q_INSTANCE(sx_b_tile, 1, n, nb)
 SX_B_TILES(SX_B_INSTANCE)
 #else

@@ -1,6 +1,6 @@
 /* Tiles of bytes and of int16 with the VNNI of AVX-512, one instruction for four terms or two of 16 lanes:
    contract_u8.h and contract_i16.h have those of other targets, and what they compute. As in contract.h, weights stay
-   in registers while x is broadcast, and a full tile of two blocks takes 28 sums of the 32 registers. */
+   in registers while x is broadcast; there are registers for the addresses of eleven rows. */
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
 #define SX_VNNI
 #include <immintrin.h>
@@ -20,7 +20,7 @@ SX_TILE __m512i sx_q_spread(const char *x, size_t bytes) {
   memcpy(&some, x, bytes);
   return _mm512_set1_epi32(some);
 }
-#define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11) M(12) M(13)
+#define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10)
 #define SX_Q_STEP(s, w) if (size == 1) sx_q_bytes(s, q, w); else sx_q_ints(s, q, w);
 #define SX_Q_ROW(t, BYTES)                                                                         \
   if (n > t) {                                                                                     \
@@ -65,9 +65,10 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
 #define SX_Q_END(t) SX_Q_TO(t, 0) SX_Q_TO(t, 1) SX_Q_TO(t, 2) SX_Q_TO(t, 3)
   SX_Q_OVER(SX_Q_END)
 }
+#define SX_Q_ROWS 11
 #define SX_Q_TILES(M)                                                                              \
   M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)  \
-  M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
+  M(9, 2) M(10, 2) M(11, 1) M(11, 2)
 /* The tiles of a kind: each a function of its own. */
 #define SX_Q_INSTANCE(name, size, n, nb)                                                           \
   SX_OWN void name##_##n##_##nb(SX_PARAMETERS(char, char, int32_t)) {                              \

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -36,14 +35,12 @@ INVERSE, SHIFT = pow(9, -1, 1 << 32), 6  # INVERSE * 576 = 2^6 modulo 2^32
 LARGEST = (1 << 31 - SHIFT) - 1  # of a sum
 WEIGHTS = np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 1]])  # G
 FEWEST = 16  # tiles that are worth reading eight times the bytes of weights from memory
-FEWEST_DOTS = 32  # where direct sums take bytes by one instruction
 LEAST = 48 * 48  # products at one position that are worth the transforms
 
 
-def fewer_products(program: Program, dots: bool = False) -> Program:
-    """The program with such convolutions by tiles, where there are enough of them; dots: as for
-    `optimise`."""
-    return by_launch(program, partial(_launch, fewest=FEWEST_DOTS if dots else FEWEST))
+def fewer_products(program: Program) -> Program:
+    """The program with such convolutions by tiles, where there are enough of them."""
+    return by_launch(program, _launch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +57,10 @@ class _Conv:
 
 
 def _launch(
-    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array], fewest: int
+    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
 ) -> list[Launch]:
     conv = _conv(launch)
-    if conv is None or _tiles(conv.shape) < fewest:
+    if conv is None:
         return [launch]
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     name = names[conv.w.buffer]
@@ -118,15 +115,12 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> _Conv | None:
         if form is not None
     ]
     down, across = low if len(low) == 2 else (None, None)
+    tiles = shape[0] * -(-shape[2] // EDGE) * -(-shape[3] // EDGE)
     if not isinstance(down, int) or not isinstance(across, int):
         return None
-    if shape[1] % LANES or shape[5] % LANES or shape[1] * shape[5] < LEAST:
+    if shape[1] % LANES or shape[5] % LANES or shape[1] * shape[5] < LEAST or tiles < FEWEST:
         return None
     return _Conv(s, fold, x, w, (down, across), (shape[0], shape[1], shape[2], shape[3]))
-
-
-def _tiles(shape: tuple[int, int, int, int]) -> int:
-    return shape[0] * -(-shape[2] // EDGE) * -(-shape[3] // EDGE)
 
 
 def _fits(w: Array) -> bool:

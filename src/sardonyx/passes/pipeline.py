@@ -47,7 +47,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         part_results,
         widen,
         fuse,
-        *((partial(fewer_products, dots=dots),) if roomy else ()),
+        *((fewer_products,) if roomy and not dots else ()),
         without_quotients,
         partial(compute_known, fused=fused),
         block_channels,
