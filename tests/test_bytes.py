@@ -13,7 +13,7 @@ from nets import Net, check_engines
 from targets import Target
 from test_targets import OF_BYTES, check_net
 
-from sardonyx import native
+from sardonyx import build
 from sardonyx.passes.fours import pairs_of
 
 ROWS = 21  # several tiles
@@ -93,7 +93,7 @@ def test_weights_at_all_edges_give_the_machines_bytes() -> None:
 
 @pytest.mark.parametrize("dots", [False, True])
 def test_all_of_int8_gives_the_machines_bytes(dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "has_dots", lambda: dots)
+    monkeypatch.setattr(build, "has_dots", lambda: dots)
     check_engines(net((8, 67, 1100), whole))
 
 
