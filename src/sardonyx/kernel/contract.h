@@ -239,16 +239,16 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
         if (n > 7 && nb > 1) SX_HIDE(k);
-        SX_LATER(soon);
-        if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
+        if (nb < 4) SX_LATER(soon);
+        if (nb == 2) SX_LATER(soon + 4 * (uintptr_t)wb);
         soon += 64;
         SX_TERM(0) SX_TERM(1) SX_TERM(2) SX_TERM(3)
       }
     } else {
       int64_t i;
-      for (i = 0; i < terms; i += 4, soon += 64) {
+      for (i = 0; nb < 4 && i < terms; i += 4, soon += 64) {
         SX_LATER(soon);
-        if (nb > 1) SX_LATER(soon + 4 * (uintptr_t)wb);
+        if (nb == 2) SX_LATER(soon + 4 * (uintptr_t)wb);
       }
     }
 #endif
