@@ -5,8 +5,15 @@ SX_OP float sx_min_f32(float a, float b) {
   return a < b ? a : a > b ? b : a == b && a != 0 ? a : -(-a - b);
 }
 
+/* clang 14 gives the constant -0 for a zero of x where it makes one instruction of x < -0 ? -0 : x. */
+#if defined(__clang__)
+#define sx_greater(a, b) (a == b || a != a || b != b ? (a == b && a != 0 ? a : a + b) : a > b ? a : b)
+#else
+#define sx_greater(a, b) (a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b)
+#endif
+
 SX_OP float sx_max_f32(float a, float b) {
-  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+  return sx_greater(a, b);
 }
 
 SX_FN double sx_min_f64(double a, double b) {
@@ -14,7 +21,7 @@ SX_FN double sx_min_f64(double a, double b) {
 }
 
 SX_FN double sx_max_f64(double a, double b) {
-  return a > b ? a : a < b ? b : a == b && a != 0 ? a : a + b;
+  return sx_greater(a, b);
 }
 
 /* The same with a constant, which is not the zero that loses: NaN passes. */
