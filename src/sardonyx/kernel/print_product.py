@@ -42,6 +42,7 @@ MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
+PAIR = 2  # blocks that go together where there are registers for them
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
 HALF = "sx_contract_half"
 OF_WHOLE = "sx_contract_u8_whole"
@@ -260,7 +261,7 @@ def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: 
 
     each = f"{call}_work({rows}, chunk, {terms})"
     few = isinstance(c.rows, int) and c.rows < FEW
-    counts = (units, each, str(FEW if few else 1))
+    counts = (units, each, str(FEW if few else PAIR))
     made = shared_batch(c.compute, c.batch, body, counts, names, scope, helpers, ["chunk"])
     chunk = f"{call}_chunk({rows}, {names.size(_units(p))}, {terms})"
     return ["{", f"const int64_t chunk = {chunk};", *made, "}"]
