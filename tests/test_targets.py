@@ -73,6 +73,7 @@ TARGETS = (
             "-D__AVX512F__",
             "-D__AVX512BW__",
             "-DSX_FOURS=0",
+            "-DSX_NO_ASM",
             f"-I{HERE / 'avx512'}",
         ),
         cpu=V3,

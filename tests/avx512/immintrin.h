@@ -6,6 +6,7 @@
 #include <smmintrin.h>
 #include <avxintrin.h>
 #include <avx2intrin.h>
+#include <fmaintrin.h>
 #include <stdint.h>
 #include <string.h>
 typedef struct { float lane[16]; } __m512;
@@ -59,4 +60,23 @@ static inline uint32_t sx_byte_products(int32_t a, int32_t b) {
   return (uint32_t)(uint16_t)low | (uint32_t)(uint16_t)high << 16;
 }
 static inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_byte_products(a.lane[i], b.lane[i]))
+typedef uint16_t __mmask16;
+static inline __m512 _mm512_maskz_loadu_ps(__mmask16 m, const float *p) SX_EACH_LANE(m >> i & 1 ? p[i] : 0.0f)
+static inline __m256 _mm512_castps512_ps256(__m512 v) { __m256 r; memcpy(&r, &v, sizeof r); return r; }
+static inline __m512 sx_rounded(__m512 v) SX_EACH_LANE(__builtin_rintf(v.lane[i]))
+#define _mm512_roundscale_ps(v, how) ((void)sizeof(char[(how) == 4 ? 1 : -1]), sx_rounded(v))
+static inline int32_t sx_converted(float x) {
+  return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)__builtin_rintf(x) : INT32_MIN;
+}
+static inline __m512i _mm512_cvtps_epi32(__m512 v) SX_EACH_INT(sx_converted(v.lane[i]))
+static inline __m512i _mm512_cvtepu8_epi32(__m128i v) SX_EACH_INT(((const uint8_t *)&v)[i])
+static inline __m512i _mm512_cvtepi8_epi32(__m128i v) SX_EACH_INT(((const int8_t *)&v)[i])
+#define SX_EACH_BYTE(e) { uint8_t b[16]; __m128i r; int i; for (i = 0; i < 16; i++) b[i] = (uint8_t)(e); memcpy(&r, b, 16); return r; }
+static inline __m128i _mm512_cvtepi32_epi8(__m512i v) SX_EACH_BYTE(v.lane[i])
+static inline __m128i _mm512_cvtusepi32_epi8(__m512i v) SX_EACH_BYTE((uint32_t)v.lane[i] > 255 ? 255 : v.lane[i])
+static inline __m512i _mm512_and_si512(__m512i a, __m512i b) SX_EACH_INT(a.lane[i] & b.lane[i])
+#define SX_EACH_SHORT(e) { uint16_t x[32]; int i; memcpy(x, &v, 64); for (i = 0; i < 32; i++) x[i] = (uint16_t)(e); memcpy(&v, x, 64); return v; }
+static inline __m512i _mm512_slli_epi16(__m512i v, unsigned n) SX_EACH_SHORT(x[i] << n)
+static inline __m512i _mm512_srli_epi16(__m512i v, unsigned n) SX_EACH_SHORT(x[i] >> n)
+static inline __m512i _mm512_srai_epi16(__m512i v, unsigned n) SX_EACH_SHORT((int16_t)x[i] >> n)
 #endif

@@ -106,7 +106,7 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #define SX_FOURS 1
 #endif
 /* SX_PIN(v): v is in a register here. gcc would rather load weights again for each use, or copy sums. */
-#if defined(__GNUC__) && defined(__x86_64__) && SX_ROWS != 4
+#if defined(__GNUC__) && defined(__x86_64__) && SX_ROWS != 4 && !defined(SX_NO_ASM)
 #define SX_PIN(v) __asm__("" : "+v"(v))
 #else
 #define SX_PIN(v) ((void)0)
