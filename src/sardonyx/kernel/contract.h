@@ -111,12 +111,6 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
 #else
 #define SX_PIN(v) ((void)0)
 #endif
-/* SX_HIDE(k): gcc would count with the addresses of many rows, for which there are no registers, in the place of k. */
-#if defined(__GNUC__) && defined(__x86_64__)
-#define SX_HIDE(k) __asm__("" : "+r"(k))
-#else
-#define SX_HIDE(k) ((void)0)
-#endif
 #ifndef sx_into
 #define sx_into(c, a, b) (c = sx_madd(a, b, c))
 #endif

@@ -135,13 +135,10 @@ SX_TILE void sx_b_store16(int32_t *p, sx_b16 v) { SX_B_EACH(SX_B_STORE) }
 SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 
 #ifdef sx_b_both
-/* gcc would compute before the branch what both of its ways begin with, and spill sums. */
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#if defined(__GNUC__) || defined(__clang__)
 #define SX_LIKELY(x) __builtin_expect(x, 1)
-#define SX_FROM_HERE(k) __asm__("" : "+r"(k))
 #else
 #define SX_LIKELY(x) (x)
-#define SX_FROM_HERE(k) ((void)0)
 #endif
 #endif
 #if defined(sx_b_both) && SX_B_PIECES == 2
@@ -194,7 +191,7 @@ SX_TILE void sx_b_one(const int n, const int whole, SX_PARAMETERS(uint8_t, int8_
     s##t = o;                                                                      \
   }
       if (SX_LIKELY(pairs && pairs[four])) {
-        SX_FROM_HERE(k);
+        SX_HIDE(k);
         SX_B_EACH(SX_B_WEIGHTS)
         SX_B_EACH(SX_B_SECOND)
         SX_B_OVER(SX_B_EIGHT)

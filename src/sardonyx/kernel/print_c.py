@@ -236,9 +236,10 @@ def is_pair(axis: Axis, body: tuple[Stmt, ...]) -> bool:
     if axis.extent != 2:
         return False
     inner = list(statements(body))
-    nodes = walk(*(e for s in inner for e in expressions(s)))
-    guarded = any(isinstance(e, Where) or (isinstance(e, Load) and e.default) for e in nodes)
-    return guarded or any(isinstance(s, If) for s in inner)
+    for e in walk(*(e for s in inner for e in expressions(s))):
+        if isinstance(e, Where) or (isinstance(e, Load) and e.mode != "proven"):
+            return True
+    return any(isinstance(s, If) for s in inner)
 
 
 def rolled(head: str) -> str:

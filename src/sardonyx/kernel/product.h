@@ -15,6 +15,13 @@
 #define SX_AHEAD(p) ((void)0)
 #define SX_LATER(p) ((void)0)
 #endif
+/* SX_HIDE(k): k is not known from here on. gcc would count with the addresses of many rows, for which there are no
+   registers, in its place, or compute before a branch what both of its ways begin with, and spill sums. */
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#define SX_HIDE(k) __asm__("" : "+r"(k))
+#else
+#define SX_HIDE(k) ((void)0)
+#endif
 /* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
    x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
@@ -104,8 +111,8 @@ typedef struct {
 } sx_chunk;
 
 /* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time. Usual tiles have a call
-   of their own, with numbers that the compiler knows. */
+   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time. Usual tiles have
+   a call of their own, with numbers that the compiler knows. */
 SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
                      uintptr_t soon, const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
