@@ -227,9 +227,9 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     const float *const next = w + 16 * part->rows;
     (void)then;
 #define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
-    SX_OVER(SX_SOON)
+    if (j + 1 < runs) { SX_OVER(SX_SOON) }
 #if SX_FOURS
-    if (step == 1 && terms > SX_SHORT) {
+    if (step == 1 && (nb == 1 || terms > SX_SHORT)) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
         if (n > 7 && nb > 1) SX_HIDE(k);
@@ -240,7 +240,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
       }
     } else {
       int64_t i;
-      for (i = 0; nb < 4 && i < terms; i += 4, soon += 64) {
+      for (i = 0; nb < 4 && i < terms && soon != (uintptr_t)w; i += 4, soon += 64) {
         SX_LATER(soon);
         if (nb == 2) SX_LATER(soon + 4 * (uintptr_t)wb);
       }
