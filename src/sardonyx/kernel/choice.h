@@ -12,7 +12,12 @@
 #define SX_CHUNK 252 /* the most rows of a chunk: a multiple of all full tiles */
 #define SX_PASS 1024 /* the most terms of a pass */
 #define SX_BATCH 40 /* rows of one block that are finished together, at least: their sums stay in the first cache */
-#define SX_NEAR 262144 /* bytes of x that stay in the second cache while all blocks of w pass */
+/* Bytes of x that stay in the second cache while all blocks of w pass. */
+#if defined(__AVX512F__)
+#define SX_NEAR 1048576
+#else
+#define SX_NEAR 262144
+#endif
 /* tile, wide: the most rows and blocks of 16 lanes that are in registers together; chunk: rows that all blocks
    of w pass before the next; pass: terms of a block of w that stay near while the rows of a chunk pass.
    0: to be chosen. */
