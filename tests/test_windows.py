@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from nets import Net
 
+from sardonyx.emit import emit
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
@@ -81,6 +82,15 @@ def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
     texts = [print_scheduled(launch.kernel).text for launch in program.launches]
     assert sum("sx_window(" in text for text in texts) == len(CASES)
     assert not any(launch.kernel.name == "pad" for launch in program.launches)
+
+
+def test_windows_and_products_are_compiled_in_files_of_their_own() -> None:
+    program = optimise(lower(net().graph(), overridable=False))
+    units = emit(program, printer=print_scheduled, units=2).units
+    assert [("sx_window(&" in text, "sx_contract(&" in text) for text in units] in (
+        [(True, False), (False, True)],
+        [(False, True), (True, False)],
+    )
 
 
 def test_the_header_of_windows_leans_on_that_of_products() -> None:

@@ -21,7 +21,7 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
-from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.prelude import prelude, tiles_of
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
@@ -139,12 +139,18 @@ def _main(parts: Sequence[str], more: str) -> str:
 
 
 def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...]:
-    """The kernels, made visible to other files, in files of about equal length."""
-    parts: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
-    for name, text in sorted(kernels.items(), key=lambda item: -len(item[1])):
-        least = min(parts, key=lambda part: sum(map(len, part)))
+    """The kernels, made visible to other files, in files of about equal length. Those with the same
+    register tiles, which take most of the time to compile, stand in one file."""
+    groups: dict[str, str] = {}
+    for name, text in kernels.items():
+        tiles = [file for file in tiles_of(text) if file != "contract_half.h"]  # has contract.h's
         public = text.replace(f"static void {name}(", f"void {name}(", 1)
-        least.append(f"{_prototype(name, text)}{public}")
+        group = tiles[-1] if tiles else name
+        groups[group] = f"{groups.get(group, '')}{_prototype(name, text)}{public}\n"
+    parts: list[list[str]] = [[] for _ in range(min(units, len(groups)))]
+    for text in sorted(groups.values(), key=lambda text: -len(prelude(text)) - len(text)):
+        least = min(parts, key=lambda part: len(prelude("".join(part))) + sum(map(len, part)))
+        least.append(text)
     bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
     return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
 

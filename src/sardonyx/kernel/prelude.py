@@ -55,10 +55,14 @@ def _definitions() -> dict[str, int]:
     }
 
 
+def tiles_of(program: str) -> tuple[str, ...]:
+    """The files of TILES that it needs."""
+    return tuple(name for name, calls in TILES.items() if re.search(calls, program))
+
+
 def prelude(program: str) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to."""
-    used = [n for n, calls in TILES.items() if re.search(calls, program)]
-    tiles = "\n".join(map(_text, used))
+    tiles = "\n".join(map(_text, tiles_of(program)))
     where, pieces = _definitions(), _pieces()
     wanted, texts = {0}, [program, tiles]
     while texts:
