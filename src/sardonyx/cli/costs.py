@@ -9,7 +9,8 @@ from sardonyx.dims import Dim, product
 from sardonyx.errors import Undetermined
 from sardonyx.graph import Graph
 from sardonyx.infer import kernel_of
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
+from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
 from sardonyx.plan import plan
 from sardonyx.plan.kernels import timeline_of
@@ -17,7 +18,7 @@ from sardonyx.plan.kernels import timeline_of
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """macs: terms of sums of products, padding included. size: N of the machine, and no plan is
+    """macs: terms of sums of products, borders included. size: N of the machine, and no plan is
     below lower_bound."""
 
     macs: int
@@ -55,7 +56,19 @@ def _counts(stmt: Stmt, times: Dim) -> Iterator[Dim]:
             times = product((times, *(axis.extent for axis in stmt.axes)))
     for e in walk(*expressions(stmt)):
         if isinstance(e, Fold) and e.kind == "dot":
-            yield product((times, *(axis.extent for axis in e.axes)))
+            yield product((times, _terms(e)))
+
+
+def _terms(e: Fold) -> Dim:
+    """How many there are; less those that `when` leaves out where it depends on nothing else."""
+    sizes = tuple(axis.extent for axis in e.axes)
+    known = all(isinstance(n, int) for n in sizes)
+    axes = {a for a in walk(e.when) if isinstance(a, Axis)} if e.when is not None else set()
+    if e.when is None or not known or not axes <= set(e.axes):
+        return product(sizes)
+    taken = Buffer("taken", e.when.dtype, sizes)
+    counted = Kernel("terms", (), (taken,), (), (), (Compute(taken, e.axes, e.when),))
+    return int(evaluate(counted, [])[0].sum())
 
 
 def _number(count: Dim) -> int:
