@@ -3,15 +3,17 @@ copy with borders is a launch of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from nets import Net, check_engines
 from targets import Target
-from test_targets import OF_BYTES, check_net
+from test_targets import OF_BYTES, TARGETS, check_net
 from test_windows import CASES as OF_FLOATS
 
+from sardonyx import build
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
@@ -45,7 +47,15 @@ def weights(i: int, c: int, kernel: tuple[int, int], rng: np.random.Generator) -
     return w.astype(np.int8)
 
 
-def net(cases: tuple[int, ...] = tuple(range(len(CASES)))) -> Net:
+def whole(i: int, c: int, kernel: tuple[int, int], rng: np.random.Generator) -> Array:
+    """All of int8: the largest of both signs, anything."""
+    ends = {0: (127, 128), 1: (-128, -127)}
+    return rng.integers(*ends.get(i % 3, (-128, 128)), (c, 1, *kernel)).astype(np.int8)
+
+
+def net(
+    cases: tuple[int, ...] = tuple(range(len(CASES))), weights: Callable[..., Array] = weights
+) -> Net:
     """Depthwise convolutions between others, with zero points that are 0 and that are not."""
     made, rng = Net(), np.random.default_rng(7)
     one = np.float32(1)
@@ -68,6 +78,12 @@ def net(cases: tuple[int, ...] = tuple(range(len(CASES)))) -> Net:
 
 def test_depthwise_convolutions_of_bytes_give_the_machines_bytes() -> None:
     check_engines(net())
+
+
+@pytest.mark.parametrize("dots", [False, True])
+def test_all_of_int8_gives_the_machines_bytes(dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "has_dots", lambda: dots)
+    check_engines(net(weights=whole))
 
 
 def test_threads_give_the_machines_bytes() -> None:
@@ -115,3 +131,13 @@ def test_the_header_of_bytes_needs_no_windows_of_floats() -> None:
 @pytest.mark.parametrize("target", OF_BYTES, ids=str)
 def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
     check_net(net((0, 1, 2, 7, 9, 14, 15, 16, 17)), target, tmp_path / "source")
+
+
+@pytest.mark.parametrize(
+    "target", [*OF_BYTES, *(x for x in TARGETS if x.name == "x86-64-v3")], ids=str
+)
+def test_targets_take_all_of_int8_as_it_is(target: Target, tmp_path: Path) -> None:
+    cases = (0, 1, 2, 3, 7, 14)
+    check_net(net(cases, whole), target, tmp_path / "source", dots=True)
+    text = "".join(x.read_text() for x in (tmp_path / "source").glob("*.c"))
+    assert text.count(", 1};\n") >= len(cases)

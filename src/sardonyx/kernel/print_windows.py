@@ -7,7 +7,7 @@ from __future__ import annotations
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import Contraction, Walk, flat
+from sardonyx.kernel.contract import WHOLE, Contraction, Walk, flat, limit_of
 from sardonyx.kernel.expr import Const
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_finish import finishing
@@ -69,6 +69,7 @@ def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
     ]
     if w.x.dtype is t.uint8:
         fields.append(str(w.x.default.value) if isinstance(w.x.default, Const) else "0")
+        fields.append(str(int(limit_of(w.fold) == WHOLE)))
     return [given, f"const sx_windows{_kind(w)} windows = {{{', '.join(fields)}}};"]
 
 

@@ -1,4 +1,4 @@
-/* Sums of products of uint8 and int8 within 64 over a window, lane by lane (depthwise convolutions), as windows.h
+/* Sums of products of uint8 and int8 over a window, lane by lane (depthwise convolutions), as windows.h
    has them of float32:
 
      sum[row][lane] = over the taps (r, q), of x[place(row) + tap][lane] * w[r][q][lane]
@@ -11,7 +11,8 @@
 #define SX_COPIED 1152 /* places of 16 bytes, which stay in the first cache with the sums */
 #define SX_SUMS 128 /* places that are finished together, at most */
 #define SX_MOST 32 /* taps */
-typedef struct { SX_WINDOW(uint8_t, int8_t) int border; } sx_windows_u8; /* border: what x is outside its bounds */
+/* border: what x is outside its bounds; whole: weights may be beyond 64. */
+typedef struct { SX_WINDOW(uint8_t, int8_t) int border, whole; } sx_windows_u8;
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_W_PHASES(g) 1
@@ -74,12 +75,13 @@ static void sx_w_sums(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *
 }
 #else
 #define SX_W_PHASES(g) (g)->wb
-/* The taps of sixteen lanes, filled up to pairs. at: where each is in the copy; w: of each pair as
-   sx_w_weights stores them; joined: whether the last pair, which is one tap, fits int16 with that before. */
+/* The taps of sixteen lanes, filled up to pairs; of weights that may be beyond 64 each tap is a pair by itself. at:
+   where each is in the copy; w: of each pair as sx_w_weights stores them; joined: whether the last pair, which is one
+   tap, fits int16 with that before. */
 typedef struct {
-  int64_t at[SX_MOST], pairs;
+  int64_t at[2 * SX_MOST], pairs;
   int joined;
-  int8_t SX_LINES w[SX_MOST / 2 * 64];
+  int8_t SX_LINES w[SX_MOST * 64];
 } sx_w_taps;
 #if defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
@@ -172,12 +174,31 @@ static void sx_w_sums(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *
 }
 #endif
 
-/* The taps of the lanes from w on, where a row of the copy has `half` places for each of the columns' phases. Of nine,
-   those stand last, in a circle, whose last three may be joined. */
+/* Where tap t is in a copy whose rows have `half` places for each of the columns' phases. */
+static int64_t sx_w_at(const sx_windows_u8 *g, int64_t t, int64_t half) {
+  const int64_t c = t % g->kw * g->wa;
+  return 16 * (t / g->kw * g->ha * g->wb * half + c % g->wb * half + c / g->wb);
+}
+/* The taps of the lanes from w on, each twice, with halves of its weights. */
+static void sx_w_halved(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
+  int64_t t, l;
+  for (t = 0; t < g->kh * g->kw; t++, w += g->step) {
+    int8_t some[16], rest[16];
+    for (l = 0; l < 16; l++) some[l] = (int8_t)(w[l] / 2), rest[l] = (int8_t)(w[l] - some[l]);
+    taps->at[2 * t] = taps->at[2 * t + 1] = sx_w_at(g, t, half);
+    sx_w_weights(taps->w + 64 * t, some, rest);
+  }
+  taps->pairs = t, taps->joined = 0;
+}
+/* The taps of the lanes from w on. Of nine, those stand last, in a circle, whose last three may be joined. */
 static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
   const int64_t n = g->kh * g->kw;
   const int8_t *tap[2 * SX_MOST];
   int64_t first, t;
+  if (g->whole) {
+    sx_w_halved(g, w, half, taps);
+    return;
+  }
   for (t = 0; t < n; t++) tap[t] = tap[n + t] = w + t * g->step;
   taps->pairs = (n + 1) / 2, taps->joined = 0;
   for (first = 0; n == 9 && first < n; first++)
@@ -186,8 +207,7 @@ static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, 
       break;
     }
   for (t = 0; t < 2 * taps->pairs; t++) {
-    const int64_t at = ((t < n ? t : n - 1) + first) % n, c = at % g->kw * g->wa;
-    taps->at[t] = 16 * (at / g->kw * g->ha * g->wb * half + c % g->wb * half + c / g->wb);
+    taps->at[t] = sx_w_at(g, ((t < n ? t : n - 1) + first) % n, half);
     if (!(t & 1)) sx_w_weights(taps->w + 32 * t, tap[first + t], t + 1 < n ? tap[first + t + 1] : 0);
   }
 }

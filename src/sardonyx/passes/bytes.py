@@ -58,8 +58,8 @@ def of_bytes(
     weights: dict[str, Array],
     limit: int,
 ) -> Launch | None:
-    """The launch with the sum taken of bytes; None where it is no such sum, or weights of tiles are
-    beyond the limit."""
+    """The launch with the sum taken of bytes; None where it is no such sum, or weights are beyond
+    the limit."""
     a, w = fold.terms
     if not isinstance(a, Load) or not isinstance(w, Load) or w.buffer.base is not None:
         return None
@@ -137,7 +137,7 @@ def _kept(s: Compute, fold: Fold, w: Load, value: Array, limit: int) -> list[int
         return None
     terms = prod(n for n in extents if isinstance(n, int))
     tiles = _has_own_axis(s, fold, w)
-    if not _within(value, limit if tiles else LIMIT) or (not tiles and terms > WINDOW):
+    if not _within(value, limit) or (not tiles and terms > WINDOW):
         return None
     if fold.when is not None:
         tail, last = tail_of(fold, fold.when), extents[-1]
