@@ -147,10 +147,13 @@ def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...
         public = text.replace(f"static void {name}(", f"void {name}(", 1)
         group = tiles[-1] if tiles else name
         groups[group] = f"{groups.get(group, '')}{_prototype(name, text)}{public}\n"
+    sizes = {k: len(text) + (k not in kernels and len(prelude(text))) for k, text in groups.items()}
     parts: list[list[str]] = [[] for _ in range(min(units, len(groups)))]
-    for text in sorted(groups.values(), key=lambda text: -len(prelude(text)) - len(text)):
-        least = min(parts, key=lambda part: len(prelude("".join(part))) + sum(map(len, part)))
-        least.append(text)
+    filled = [0] * len(parts)
+    for group in sorted(groups, key=lambda group: -sizes[group]):
+        least = filled.index(min(filled))
+        parts[least].append(groups[group])
+        filled[least] += sizes[group]
     bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
     return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
 

@@ -7,7 +7,8 @@
    between two passes over k: a float that is stored and loaded is the same float. */
 /* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is one, and of two
    zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours, and
-   more in a run than SX_SHORT. sx_into: the sum is accumulated in place, where gcc 12 would copy it first. */
+   those of several blocks more in a run than SX_SHORT. sx_into: the sum is accumulated in place, where gcc 12 would
+   copy it first. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
