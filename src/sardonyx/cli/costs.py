@@ -9,8 +9,8 @@ from sardonyx.dims import Dim, product
 from sardonyx.errors import Undetermined
 from sardonyx.graph import Graph
 from sardonyx.infer import kernel_of
-from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
-from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.contract import terms_of
+from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
 from sardonyx.plan import plan
 from sardonyx.plan.kernels import timeline_of
@@ -56,19 +56,9 @@ def _counts(stmt: Stmt, times: Dim) -> Iterator[Dim]:
             times = product((times, *(axis.extent for axis in stmt.axes)))
     for e in walk(*expressions(stmt)):
         if isinstance(e, Fold) and e.kind == "dot":
-            yield product((times, _terms(e)))
-
-
-def _terms(e: Fold) -> Dim:
-    """How many there are; less those that `when` leaves out where it depends on nothing else."""
-    sizes = tuple(axis.extent for axis in e.axes)
-    known = all(isinstance(n, int) for n in sizes)
-    axes = {a for a in walk(e.when) if isinstance(a, Axis)} if e.when is not None else set()
-    if e.when is None or not known or not axes <= set(e.axes):
-        return product(sizes)
-    taken = Buffer("taken", e.when.dtype, sizes)
-    counted = Kernel("terms", (), (taken,), (), (), (Compute(taken, e.axes, e.when),))
-    return int(evaluate(counted, [])[0].sum())
+            taken = terms_of(e)
+            each = product(tuple(a.extent for a in e.axes)) if taken is None else taken
+            yield product((times, each))
 
 
 def _number(count: Dim) -> int:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
@@ -164,6 +165,19 @@ def pair_of(fold: Fold) -> int | None:
         return None
     large = [i for i, axis in enumerate(fold.axes) if axis.extent != 1]
     return large[-1] if large else len(fold.axes) - 1
+
+
+def terms_of(fold: Fold) -> int | None:
+    """How many terms are taken, less those `when` leaves out of the last run; None where that is
+    not known."""
+    extents = [axis.extent for axis in fold.axes]
+    sizes = [n for n in extents if isinstance(n, int)]
+    if len(sizes) != len(extents):
+        return None
+    if fold.when is None:
+        return prod(sizes)
+    tail, run = tail_of(fold, fold.when), sizes[-1]
+    return None if tail is None else prod(sizes[1:-1]) * (run * (sizes[0] - 1) + tail)
 
 
 def tail_of(fold: Fold, when: Expr) -> int | None:

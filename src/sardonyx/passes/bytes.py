@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.contract import LIMIT, tail_of, widened
+from sardonyx.kernel.contract import LIMIT, terms_of, widened
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -139,13 +139,7 @@ def _kept(s: Compute, fold: Fold, w: Load, value: Array, limit: int) -> list[int
     tiles = _has_own_axis(s, fold, w)
     if not _within(value, limit) or (not tiles and terms > WINDOW):
         return None
-    if fold.when is not None:
-        tail, last = tail_of(fold, fold.when), extents[-1]
-        if tail is None or not isinstance(extents[0], int) or not isinstance(last, int):
-            return None
-        channels = last * (extents[0] - 1) + tail
-        terms = terms // (last * extents[0]) * channels
-    return kept if terms == prod(rest) else None
+    return kept if terms_of(fold) == prod(rest) else None
 
 
 def _is_whole(fold: Fold) -> bool:
