@@ -17,6 +17,7 @@ from sardonyx.passes.pipeline import optimise
 
 Rng = np.random.Generator
 ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, -3e-23, 3e-23], np.float32)
+SCALES = tuple(np.float32(x) for x in (0.3, -1.7, -0.0, np.inf, np.nan))
 LIMITS = ((0, 6), (-1, 1), (2, 1), (-0.0, 0), (0, -0.0), (-np.inf, 3), (0.5, np.inf))
 # rows, terms, lanes; channels, filters, groups
 MATRICES = (
@@ -32,8 +33,10 @@ def values(rng: Rng, odd: float, *shape: int) -> Any:
 
 
 def finish(made: Net, y: str, rng: Rng, channels: int, like: tuple[int, ...], which: int) -> str:
-    """Some of bias, residual and bounds after y."""
+    """Some of scale, bias, residual and bounds after y."""
     shape = (channels,) if len(like) == 2 else (channels, 1, 1)
+    if which % 3 == 0:
+        y = made.op("Mul", *((y, SCALES[which % 5]) if which % 2 else (SCALES[which % 5], y)))
     if which & 1:
         y = made.op("Add", y, values(rng, 0.02, *shape))
     if which & 2:
@@ -47,22 +50,11 @@ def finish(made: Net, y: str, rng: Rng, channels: int, like: tuple[int, ...], wh
 def net() -> Net:
     """Matrices and convolutions, of whole blocks and not, of few and of many rows and terms."""
     made, rng = Net(), np.random.default_rng(3)
-    sizes = (
-        (1, 3, 16),
-        (7, 2, 48),
-        (49, 1300, 24),
-        (271, 5, 40),
-        (3, 40, 34),
-        (13, 4, 80),
-        (40, 1, 7),
-    )
-    for i, (rows, terms, lanes) in enumerate(sizes * 4):
+    for i, (rows, terms, lanes) in enumerate(MATRICES * 4):
         x = made.feed(f"m{i}", values(rng, 0.1 / terms, rows, terms))
         y = made.op("MatMul", x, values(rng, 0.01, terms, lanes))
         made.give(finish(made, y, rng, lanes, (rows, lanes), 5 * i + i // 7))
-    for i, (channels, lanes, group) in enumerate(
-        ((3, 32, 1), (32, 24, 1), (48, 32, 2), (48, 48, 48)) * 5
-    ):
+    for i, (channels, lanes, group) in enumerate(CONVOLUTIONS * 5):
         x = made.op("Relu", made.feed(f"c{i}", values(rng, 0.001, 2, channels, 9, 11)))
         about = {"pads": [1, 1, 1, 1], "group": group, "strides": [1 + i % 2] * 2}
         y = made.op("Conv", x, values(rng, 0.01, lanes, channels // group, 3, 3), **about)
@@ -87,6 +79,17 @@ def test_what_is_finished_in_registers() -> None:
         assert where in text(w, bias)
         assert where in text(w, bias, more="Relu")
         assert "0, @_finish0, &self," in text(w, bias, more="Sigmoid")
+
+
+def test_one_number_for_all_sums_is_multiplied_in_registers() -> None:
+    rng = np.random.default_rng(1)
+    b, lanes = values(rng, 0, 20, 32), values(rng, 0, 32)
+    for scale, where in ((np.float32(0.3), "&plain, 0, 0,"), (lanes, "0, @_finish0, &self,")):
+        made = Net()
+        product = made.op("MatMul", made.feed("x", values(rng, 0, 40, 20)), b)
+        made.give(made.op("Add", made.op("Mul", product, scale), lanes))
+        (launch,) = optimise(lower(made.graph(), overridable=False)).launches
+        assert where in print_scheduled(launch.kernel).text
 
 
 def test_scheduled_equals_plain_equals_machine() -> None:

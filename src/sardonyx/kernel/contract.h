@@ -21,6 +21,7 @@ typedef __m512 sx_piece;
 #define sx_store(p, v) _mm512_storeu_ps(p, v)
 #define sx_madd(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define sx_plus(a, b) _mm512_add_ps(a, b)
+#define sx_times(a, b) _mm512_mul_ps(a, b)
 #define sx_above(v, least) _mm512_max_ps(least, v)
 #define sx_below(v, most) _mm512_min_ps(most, v)
 #define sx_some_nan(x) (_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q) != 0)
@@ -40,6 +41,7 @@ typedef __m256 sx_piece;
 #define sx_store(p, v) _mm256_storeu_ps(p, v)
 #define sx_madd(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define sx_plus(a, b) _mm256_add_ps(a, b)
+#define sx_times(a, b) _mm256_mul_ps(a, b)
 #define sx_above(v, least) _mm256_max_ps(least, v)
 #define sx_below(v, most) _mm256_min_ps(most, v)
 #define sx_some_nan(x) (_mm256_movemask_ps(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)) != 0)
@@ -57,6 +59,7 @@ typedef float32x4_t sx_piece;
 #define sx_store(p, v) vst1q_f32(p, v)
 #define sx_madd(a, b, c) vfmaq_f32(c, a, b)
 #define sx_plus(a, b) vaddq_f32(a, b)
+#define sx_times(a, b) vmulq_f32(a, b)
 #define sx_above(v, least) vmaxq_f32(v, least)
 #define sx_below(v, most) vminq_f32(v, most)
 #define sx_some_nan(x) (vminvq_u32(vceqq_f32(x, x)) == 0)
@@ -72,6 +75,7 @@ SX_TILE sx_piece sx_spread(float s) SX_LANES(s)
 SX_TILE sx_piece sx_load(const float *p) SX_LANES(p[l])
 SX_TILE void sx_store(float *p, sx_piece v) { int l; for (l = 0; l < 16; l++) p[l] = v.f[l]; }
 SX_TILE sx_piece sx_plus(sx_piece a, sx_piece b) SX_LANES(a.f[l] + b.f[l])
+SX_TILE sx_piece sx_times(sx_piece a, sx_piece b) SX_LANES(a.f[l] * b.f[l])
 SX_TILE sx_piece sx_above(sx_piece v, sx_piece least) SX_LANES(least.f[l] > v.f[l] ? least.f[l] : v.f[l])
 SX_TILE sx_piece sx_below(sx_piece v, sx_piece most) SX_LANES(most.f[l] < v.f[l] ? most.f[l] : v.f[l])
 SX_TILE int sx_some_nan(sx_piece x) { int l, some = 0; for (l = 0; l < 16; l++) some |= x.f[l] != x.f[l]; return some; }
@@ -139,6 +143,8 @@ SX_TILE sx_v16 sx_zero16(void) { sx_v16 r; SX_EACH(SX_CLEAR) return r; }
 SX_TILE sx_v16 sx_plus16(sx_v16 v, sx_v16 b) { SX_EACH(SX_PLUS) return v; }
 #define SX_PLUS_ONE(f, i) v.f = sx_plus(v.f, b);
 SX_TILE sx_v16 sx_plus_one16(sx_v16 v, sx_piece b) { SX_EACH(SX_PLUS_ONE) return v; }
+#define SX_TIMES_ONE(f, i) v.f = sx_times(v.f, b);
+SX_TILE sx_v16 sx_times_one16(sx_v16 v, sx_piece b) { SX_EACH(SX_TIMES_ONE) return v; }
 #define SX_ABOVE(f, i) v.f = sx_above(v.f, least);
 SX_TILE sx_v16 sx_above16(sx_v16 v, sx_piece least) { SX_EACH(SX_ABOVE) return v; }
 #define SX_BELOW(f, i) v.f = sx_below(v.f, most);
@@ -270,6 +276,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
   }
 #define SX_BIAS_OF(b) sx_plus_one16(sx_load16(e->bias + (nb > b ? b * e->next : 0)), sx_spread(e->zero))
+#define SX_SCALED(s, t, b) s = sx_times_one16(s, scale);
 #define SX_WITH_BIAS(s, t, b) s = sx_plus16(s, bias##b);
 #define SX_WITH_REST(s, t, b) s = sx_plus16(s, sx_load16(rest + t * down + b * apart));
 #define SX_RAISED(s, t, b) s = sx_above16(s, bound);
@@ -281,16 +288,20 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     const sx_v16 bias0 = SX_BIAS_OF(0), bias1 = SX_BIAS_OF(1), bias2 = SX_BIAS_OF(2), bias3 = SX_BIAS_OF(3);
     float *const out = e->out + place;
     sx_v16 all = sx_zero16();
+    if (e->with & 4) {
+      const sx_piece scale = sx_spread(e->scale);
+      SX_OVER_IN(SX_TO_SUMS, SX_SCALED, s)
+    }
     SX_OVER_IN(SX_TO_SUMS, SX_WITH_BIAS, s)
     if (e->rest) {
       const float *const rest = e->rest + place;
       SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s)
     }
-    if (e->bounds & 1) {
+    if (e->with & 1) {
       const sx_piece bound = sx_spread(e->least);
       SX_OVER_IN(SX_TO_SUMS, SX_RAISED, s)
     }
-    if (e->bounds & 2) {
+    if (e->with & 2) {
       const sx_piece bound = sx_spread(e->most);
       SX_OVER_IN(SX_TO_SUMS, SX_LOWERED, s)
     }

@@ -1,8 +1,8 @@
 """Sums of which little becomes: they are finished while they are in registers.
 
-    out[row, lane] = min(max(sum + bias[lane] + rest[row, lane], least), most)
+    out[row, lane] = min(max(sum * scale + bias[lane] + rest[row, lane], least), most)
 
-Bias, rest and bounds may be missing; `rest` lies as `out` does. This is data, an sx_plain
+Scale, bias, rest and bounds may be missing; `rest` lies as `out` does. This is data, an sx_plain
 (kernel/product.h). All else becomes of sums in a function of its own (print_finish.py), and of the
 last block of lanes where it is not full.
 """
@@ -17,10 +17,10 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import coefficient, position
 from sardonyx.kernel.contract import LANES, Contraction, Walk, is_multiple, merged
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Load
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, walk
 from sardonyx.kernel.print_finish import blocks_of, finishing
 from sardonyx.kernel.spelling import literal
-from sardonyx.kernel.write import Writer, bare, is_bound
+from sardonyx.kernel.write import Writer, bare, evaluate, is_bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +42,7 @@ class Plain:
     rest: Place | None
     least: float
     most: float
+    scale: Expr | None
 
 
 def finished(
@@ -49,7 +50,7 @@ def finished(
 ) -> tuple[list[str], list[str]]:
     """The declarations of what finishes the sums of c, and the fields of sx_product for it."""
     p = plain_of(c)
-    lines = [] if p is None else [_declared(p, c, names)]
+    lines = [] if p is None else _declared(p, c, names)
     plain = "0" if p is None else "&plain"
     if p is not None and is_multiple(c.lanes.extent, LANES):
         return lines, [plain, "0", "0"]
@@ -66,7 +67,8 @@ def plain_of(c: Contraction) -> Plain | None:
     e, least = _bounded(e, "max", -inf)
     if most == 0:  # -0, which the tiles would not tell from +0
         return None
-    added, out = _added(e, c.fold), _place(s.buffer, s.axes, c)
+    sums, scale = _scaled(e, c)
+    added, out = _added(e, sums), _place(s.buffer, s.axes, c)
     if added is None or out is None:
         return None
     bias: Place | None = None
@@ -81,7 +83,7 @@ def plain_of(c: Contraction) -> Plain | None:
             rest = place
         else:
             return None
-    return Plain(out, bias, rest, least, most)
+    return Plain(out, bias, rest, least, most, scale)
 
 
 def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
@@ -92,15 +94,29 @@ def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
     return e, none
 
 
-def _added(e: Expr, sums: Fold) -> list[Load] | None:
+def _scaled(e: Expr, c: Contraction) -> tuple[Expr, Expr | None]:
+    """The sums of c as e has them, and the number that all of them are multiplied with."""
+    own = {c.lanes, *(a for w in (*c.m, *c.n) for a in w.axes)}
+    for x in walk(e):
+        if isinstance(x, Alu) and x.op == "mul" and any(y is c.fold for y in x.args):
+            scale = x.args[x.args[0] is c.fold]
+            if isinstance(scale, Const) or (_is_read(scale) and own.isdisjoint(walk(scale))):
+                return x, scale
+    return c.fold, None
+
+
+def _is_read(e: Expr) -> bool:
+    return isinstance(e, Load) and e.mode == "proven" and e.default is None
+
+
+def _added(e: Expr, sums: Expr) -> list[Load] | None:
     """What is added to the sums, in order."""
     if e is sums:
         return []
     match e:
         case Alu("add", (x, Load() as y)) | Alu("add", (Load() as y, x)):
             before = _added(x, sums)
-            plain = y.mode == "proven" and y.default is None
-            return [*before, y] if before is not None and plain else None
+            return [*before, y] if before is not None and _is_read(y) else None
     return None
 
 
@@ -135,7 +151,7 @@ def _step(address: Dim, walks: Sequence[Walk]) -> Dim | None:
     return None if len(one) > 1 else one[0].a if one else 0
 
 
-def _declared(p: Plain, c: Contraction, names: Writer) -> str:
+def _declared(p: Plain, c: Contraction, names: Writer) -> list[str]:
     """The declaration of p."""
     lanes = blocks_of(c) * LANES if c.n else c.lanes.extent
     for w in c.n:
@@ -146,10 +162,11 @@ def _declared(p: Plain, c: Contraction, names: Writer) -> str:
     ]
     steps = (p.out.row, p.out.block, 0 if p.bias is None else p.bias.block, lanes)
     bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
-    some = str(int(p.least > -inf) + 2 * int(p.most < inf))
+    some = str(int(p.least > -inf) + 2 * int(p.most < inf) + 4 * int(p.scale is not None))
     zero = "0.0f" if p.least == 0 else "-0.0f"
-    fields = [*places, *map(names.size, steps), some, *bounds, zero]
-    return f"const sx_plain plain = {{{', '.join(fields)}}};"
+    lines, (scale,) = evaluate(names, [Const(1.0, t.float32) if p.scale is None else p.scale])
+    fields = [*places, *map(names.size, steps), some, *bounds, zero, bare(scale)]
+    return [*lines, f"const sx_plain plain = {{{', '.join(fields)}}};"]
 
 
 def address_text(names: Writer, pointer: str, origin: Dim, walks: Sequence[Walk]) -> str:

@@ -28,16 +28,17 @@ typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
 /* What becomes of float32 sums of whole blocks where it is so little that tiles do it in registers:
-     out[place] = canonical(min(max(sum + bias[block * next + lane] + rest[place], least), most)),
+     out[place] = canonical(min(max(sum * scale + bias[block * next + lane] + rest[place], least), most)),
      place = row * step + block * apart + lane
-   bias, rest: 0 where there is none. bounds: 1 where there is `least`, plus 2 where there is `most`, which is not 0.
+   bias, rest: 0 where there is none. with: 1 where there is `least`, plus 2 where there is `most`, which is not 0, plus
+   4 where there is `scale`.
    lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else -0, which changes nothing. */
 typedef struct {
   float *out;
   const float *bias, *rest;
   int64_t step, apart, next, lanes;
-  int bounds;
-  float least, most, zero;
+  int with;
+  float least, most, zero, scale;
 } sx_plain;
 /* The same of the rows from `row` and the blocks from `block` on. */
 SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t row, int64_t block) {

@@ -24,9 +24,10 @@ from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.rows import at_own, in_rows, inlined
 
 LEAST = 1 << 17  # bytes of all scores that are worth it
-ROOM = 3 << 16  # bytes of the scores of a block, where enough rows fit
-ROWS = 6  # rows that fill the registers
-FEWEST = 24  # rows of a block: with fewer, K and V would be read too often
+ROOM = 1 << 18  # bytes of the scores of a block, where enough rows fit
+HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/contract.h)
+ROWS = 42  # a multiple of both
+FEWEST = 28  # rows of a block: with fewer, K and V would be read too often
 ENOUGH = 8  # blocks of all heads, so that threads end at about the same time
 MOST = 4  # launches between the products, at most
 
@@ -163,16 +164,15 @@ def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
 
 
 def _rows(count: int, each: int, heads: int) -> int:
-    """The rows of a block, of so many bytes each: all, or a number that leaves no rest."""
+    """The rows of a block, of so many bytes each: all, or a number that leaves few registers idle,
+    and no rest if it can."""
     few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
     most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
     if count <= most:
         return count
-    low = max(FEWEST, most // 2)
-    whole = [n for n in range(most, low - 1, -1) if count % n == 0]
-    blocks = -(-count // most)
-    even = -(-count // blocks)
-    return next((n for n in whole if n % ROWS == 0), whole[0] if whole else even)
+    even = -(-count // -(-count // most))
+    whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n == 0]
+    return min([*whole, even], key=lambda n: sum(-n % height / n for height in HEIGHTS))
 
 
 def _attentions(body: Sequence[Compute], kernel: Kernel) -> Iterator[_Parts]:
