@@ -6,14 +6,12 @@
    goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
    between two passes over k: a float that is stored and loaded is the same float. */
 /* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is one, and of two
-   zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours, and
-   those of several blocks more in a run than SX_SHORT. sx_into: the sum is accumulated in place, where gcc 12 would
+   zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours. sx_into: the sum is accumulated in place, where gcc 12 would
    copy it first. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
 #define SX_ROWS 14
-#define SX_SHORT 160
 typedef __m512 sx_piece;
 #define sx_zero() _mm512_setzero_ps()
 #define sx_spread(s) _mm512_set1_ps(s)
@@ -103,9 +101,6 @@ SX_TILE sx_piece sx_madd(sx_piece a, sx_piece b, sx_piece c) {
   return r;
 }
 #endif
-#endif
-#ifndef SX_SHORT
-#define SX_SHORT 0
 #endif
 #ifndef SX_FOURS
 #define SX_FOURS 1
@@ -236,7 +231,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
     if (j + 1 < runs) { SX_OVER(SX_SOON) }
 #if SX_FOURS
-    if (step == 1 && (nb == 1 || terms > SX_SHORT)) {
+    if (step == 1) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
         if (n > 7 && nb > 1) SX_HIDE(k);
