@@ -47,6 +47,12 @@ def finish(made: Net, y: str, rng: Rng, channels: int, like: tuple[int, ...], wh
     return str(made.op("Relu", y)) if which & 8 else y
 
 
+def normalised(made: Net, y: str, slope: Any, bias: Any) -> str:
+    """A batch normalisation, which is one fused step."""
+    none, one = np.zeros_like(bias), np.full_like(bias, 1 - 1e-5)
+    return str(made.op("BatchNormalization", y, slope, bias, none, one))
+
+
 def net() -> Net:
     """Matrices and convolutions, of whole blocks and not, of few and of many rows and terms."""
     made, rng = Net(), np.random.default_rng(3)
@@ -59,7 +65,12 @@ def net() -> Net:
         about = {"pads": [1, 1, 1, 1], "group": group, "strides": [1 + i % 2] * 2}
         y = made.op("Conv", x, values(rng, 0.01, lanes, channels // group, 3, 3), **about)
         like = (2, lanes, 5, 6) if i % 2 else (2, lanes, 9, 11)
-        made.give(finish(made, y, rng, lanes, like, 3 * i + i // 4))
+        if i % 4 == i // 4 % 4:
+            y = normalised(made, y, values(rng, 0.02, lanes), values(rng, 0.05, lanes))
+        y = finish(made, y, rng, lanes, like, 3 * i + i // 4)
+        if i % 3 == 0:  # it writes what has borders then
+            y = made.op("Conv", y, values(rng, 0.0, 16, lanes, 3, 3), pads=[1, 1, 1, 1])
+        made.give(y)
     return made
 
 
@@ -81,6 +92,19 @@ def test_what_is_finished_in_registers() -> None:
         assert "0, @_finish0, &self," in text(w, bias, more="Sigmoid")
 
 
+def test_batch_normalisation_and_borders_are_finished_in_registers() -> None:
+    made, rng = Net(), np.random.default_rng(1)
+    y = made.feed("x", values(rng, 0, 1, 16, 20, 20))
+    for _ in range(3):
+        w = values(rng, 0, 16, 16, 3, 3)
+        y = normalised(made, made.op("Conv", y, w, pads=[1, 1, 1, 1]), *values(rng, 0, 2, 16))
+        y = made.op("Relu", y)
+    made.give(y)
+    program = optimise(lower(made.graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    assert sum("&plain, 0, 0," in text for text in texts) == 3
+
+
 def test_one_number_for_all_sums_is_multiplied_in_registers() -> None:
     rng = np.random.default_rng(1)
     b, lanes = values(rng, 0, 20, 32), values(rng, 0, 32)
@@ -94,6 +118,23 @@ def test_one_number_for_all_sums_is_multiplied_in_registers() -> None:
 
 def test_scheduled_equals_plain_equals_machine() -> None:
     check_engines(net())
+
+
+def test_products_below_the_least_number_are_no_less_than_zero() -> None:
+    """A fused step gives -0 where its exact result is negative and below 2^-150."""
+    made, rng = Net(), np.random.default_rng(7)
+    small = [0.0, -0.0, 2.0**-149, -(2.0**-149), 2.0**-148, 1e-30, -1e-30, 1.0]
+    bias = np.resize(np.array(small, np.float32), 32)
+    x = rng.choice(np.array([2.0**-74, 2.0**-75, 2.0**-76 * 1.5, 0.0], np.float32), (1, 32, 4, 5))
+    x = made.feed("x", x * rng.choice(np.array([-1, 1], np.float32), x.shape))
+    for slope in (2.0**-75, 2.0**-75 * 1.25, 1.0):
+        y = made.op("Conv", x, np.eye(32, dtype=np.float32)[:, :, None, None])
+        y = normalised(made, y, np.full(32, slope, np.float32), bias)
+        if slope == 1.0:
+            y = made.op("Add", y, made.op("Mul", x, np.float32(-0.0)))
+        made.give(made.op("Div", np.float32(1.0), made.op("Relu", y)))
+        made.give(made.op("Relu", y))
+    check_engines(made)
 
 
 def test_bytes_do_not_depend_on_threads(small_units: None) -> None:  # noqa: F811

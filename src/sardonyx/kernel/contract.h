@@ -140,6 +140,8 @@ SX_TILE sx_v16 sx_plus16(sx_v16 v, sx_v16 b) { SX_EACH(SX_PLUS) return v; }
 SX_TILE sx_v16 sx_plus_one16(sx_v16 v, sx_piece b) { SX_EACH(SX_PLUS_ONE) return v; }
 #define SX_TIMES_ONE(f, i) v.f = sx_times(v.f, b);
 SX_TILE sx_v16 sx_times_one16(sx_v16 v, sx_piece b) { SX_EACH(SX_TIMES_ONE) return v; }
+#define SX_SLOPED_ONE(f, i) v.f = sx_madd(v.f, a.f, b.f);
+SX_TILE sx_v16 sx_sloped16(sx_v16 v, sx_v16 a, sx_v16 b) { SX_EACH(SX_SLOPED_ONE) return v; }
 #define SX_ABOVE(f, i) v.f = sx_above(v.f, least);
 SX_TILE sx_v16 sx_above16(sx_v16 v, sx_piece least) { SX_EACH(SX_ABOVE) return v; }
 #define SX_BELOW(f, i) v.f = sx_below(v.f, most);
@@ -234,7 +236,10 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (step == 1) {
       const int64_t fours = k + (terms & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
-        if (n > 7 && nb > 1) SX_HIDE(k);
+        if (n > 7 && nb > 1) {
+          SX_HIDE(k);
+          SX_HIDE(wb);
+        }
         if (nb < 4) SX_LATER(soon);
         if (nb == 2) SX_LATER(soon + 4 * (uintptr_t)wb);
         soon += 64;
@@ -262,7 +267,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (nb > 3) sx_store16(acc + 16 * (3 * n + t), s##t##_3);                                        \
   }
   /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
-     are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared. */
+     are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared (of fused ones see `with`). */
 #define SX_TO_SUMS(t, STEP, s)                                                                          \
   if (n > t) {                                                                                       \
     STEP(s##t##_0, t, 0)                                                                             \
@@ -271,26 +276,34 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
   }
 #define SX_BIAS_OF(b) sx_plus_one16(sx_load16(e->bias + (nb > b ? b * e->next : 0)), sx_spread(e->zero))
+#define SX_SLOPE_OF(b) sx_load16(e->slope + (nb > b ? b * e->next : 0))
+#define SX_SLOPED(s, t, b) s = sx_sloped16(s, slope##b, bias##b);
+#define SX_NO_LESS(s, t, b) s = sx_plus_one16(s, zero);
 #define SX_SCALED(s, t, b) s = sx_times_one16(s, scale);
 #define SX_WITH_BIAS(s, t, b) s = sx_plus16(s, bias##b);
-#define SX_WITH_REST(s, t, b) s = sx_plus16(s, sx_load16(rest + t * down + b * apart));
+#define SX_WITH_REST(s, t, b) s = sx_plus16(s, sx_load16(e->rest + from[t] + b * away));
 #define SX_RAISED(s, t, b) s = sx_above16(s, bound);
 #define SX_LOWERED(s, t, b) s = sx_below16(s, bound);
-#define SX_OUT(s, t, b) sx_store16(out + t * down + b * apart, s), all = sx_plus16(all, s);
+#define SX_OUT(s, t, b) sx_store16(e->out + to[t] + b * apart, s), all = sx_plus16(all, s);
   if (part->plain) {
     const sx_plain *const e = part->plain;
-    const int64_t down = e->step, apart = e->apart, place = (at - part->first) * down;
+    const int64_t apart = e->apart, away = e->away, *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
     const sx_v16 bias0 = SX_BIAS_OF(0), bias1 = SX_BIAS_OF(1), bias2 = SX_BIAS_OF(2), bias3 = SX_BIAS_OF(3);
-    float *const out = e->out + place;
     sx_v16 all = sx_zero16();
-    if (e->with & 4) {
-      const sx_piece scale = sx_spread(e->scale);
-      SX_OVER_IN(SX_TO_SUMS, SX_SCALED, s)
+    if (e->with & 8) {
+      const sx_v16 slope0 = SX_SLOPE_OF(0), slope1 = SX_SLOPE_OF(1), slope2 = SX_SLOPE_OF(2), slope3 = SX_SLOPE_OF(3);
+      SX_OVER_IN(SX_TO_SUMS, SX_SLOPED, s)
+    } else {
+      if (e->with & 4) {
+        const sx_piece scale = sx_spread(e->scale);
+        SX_OVER_IN(SX_TO_SUMS, SX_SCALED, s)
+      }
+      SX_OVER_IN(SX_TO_SUMS, SX_WITH_BIAS, s)
     }
-    SX_OVER_IN(SX_TO_SUMS, SX_WITH_BIAS, s)
-    if (e->rest) {
-      const float *const rest = e->rest + place;
-      SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s)
+    if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s) }
+    if (e->with & 16) {
+      const sx_piece zero = sx_zero();
+      SX_OVER_IN(SX_TO_SUMS, SX_NO_LESS, s)
     }
     if (e->with & 1) {
       const sx_piece bound = sx_spread(e->least);
@@ -301,7 +314,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
       SX_OVER_IN(SX_TO_SUMS, SX_LOWERED, s)
     }
     SX_OVER_IN(SX_TO_SUMS, SX_OUT, s)
-    if (sx_some_nan16(all)) sx_quieted(e, place, n, nb);
+    if (sx_some_nan16(all)) sx_quieted(e, to, n, nb);
     return;
   }
   SX_OVER(SX_END)

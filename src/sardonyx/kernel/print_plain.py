@@ -1,8 +1,9 @@
 """Sums of which little becomes: they are finished while they are in registers.
 
     out[row, lane] = min(max(sum * scale + bias[lane] + rest[row, lane], least), most)
+    out[row, lane] = min(max(fma(sum, slope[lane], bias[lane]) + rest[row, lane], least), most)
 
-Scale, bias, rest and bounds may be missing; `rest` lies as `out` does. This is data, an sx_plain
+Scale, bias, rest and bounds may be missing. This is data, an sx_plain
 (kernel/product.h). All else becomes of sums in a function of its own (print_finish.py), and of the
 last block of lanes where it is not full.
 """
@@ -22,23 +23,34 @@ from sardonyx.kernel.print_finish import blocks_of, finishing
 from sardonyx.kernel.spelling import literal
 from sardonyx.kernel.write import Writer, bare, evaluate, is_bound
 
+MOST_ROWS = 3  # axes of rows that sx_contract walks
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
     """Where a tensor has its rows of lanes: the first is at `origin` and what `around` adds to it;
-    the steps to the next row and to the next block of lanes."""
+    the steps of each axis of the rows, and to the next block of lanes."""
 
     buffer: Buffer
     origin: Dim
     around: tuple[Walk, ...]
-    row: Dim
+    rows: tuple[Dim, ...]
     block: Dim
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether all rows are one."""
+        return all(step == 0 for step in self.rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
+    """rows: the axes of the rows as they are walked, with the steps in A, in out and in rest."""
+
+    rows: tuple[tuple[Walk, Dim, Dim], ...]
     out: Place
     bias: Place | None
+    slope: Place | None
     rest: Place | None
     least: float
     most: float
@@ -46,10 +58,9 @@ class Plain:
 
 
 def finished(
-    c: Contraction, names: Writer, helpers: list[list[str]]
+    p: Plain | None, c: Contraction, names: Writer, helpers: list[list[str]]
 ) -> tuple[list[str], list[str]]:
     """The declarations of what finishes the sums of c, and the fields of sx_product for it."""
-    p = plain_of(c)
     lines = [] if p is None else _declared(p, c, names)
     plain = "0" if p is None else "&plain"
     if p is not None and is_multiple(c.lanes.extent, LANES):
@@ -67,23 +78,34 @@ def plain_of(c: Contraction) -> Plain | None:
     e, least = _bounded(e, "max", -inf)
     if most == 0:  # -0, which the tiles would not tell from +0
         return None
-    sums, scale = _scaled(e, c)
+    sums, scale, line = _scaled(e, c)
     added, out = _added(e, sums), _place(s.buffer, s.axes, c)
-    if added is None or out is None:
+    places = [_place(x.buffer, x.index, c) for x in (*line, *(added or ()))]
+    found = [x for x in places if x is not None]
+    if added is None or out is None or len(found) != len(places):
         return None
-    bias: Place | None = None
-    rest: Place | None = None
-    for x in added:
-        place = _place(x.buffer, x.index, c)
-        if place is None or rest is not None:
-            return None
-        if place.row == 0 and bias is None:
-            bias = place
-        elif (place.row, place.block) == (out.row, out.block):
-            rest = place
-        else:
-            return None
-    return Plain(out, bias, rest, least, most, scale)
+    slope = found.pop(0) if line else None
+    bias = found.pop(0) if found and found[0].is_vector else None
+    rest = found.pop(0) if found else None
+    if found or (slope and not (bias and slope.is_vector and slope.block == bias.block)):
+        return None
+    return Plain(_rows(c.m, out, rest), out, bias, slope, rest, least, most, scale)
+
+
+def _rows(m: Sequence[Walk], out: Place, rest: Place | None) -> tuple[tuple[Walk, Dim, Dim], ...]:
+    """The axes of rows, those as one that all step through evenly; without those of extent 1."""
+    made: list[tuple[Walk, Dim, Dim]] = []
+    for i, w in enumerate(m):
+        here = (w.a, out.rows[i], 0 if rest is None else rest.rows[i])
+        if w.extent == 1:
+            continue
+        if made:
+            last, *steps = made[-1]
+            if [last.a, *steps] == [step * w.extent for step in here]:
+                w = Walk((*last.axes, *w.axes), last.extent * w.extent, w.a)
+                made.pop()
+        made.append((w, *here[1:]))
+    return tuple(made)
 
 
 def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
@@ -94,15 +116,20 @@ def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
     return e, none
 
 
-def _scaled(e: Expr, c: Contraction) -> tuple[Expr, Expr | None]:
-    """The sums of c as e has them, and the number that all of them are multiplied with."""
+def _scaled(e: Expr, c: Contraction) -> tuple[Expr, Expr | None, tuple[Load, ...]]:
+    """What e makes of the sums of c first, the number that all are multiplied with, and the factors
+    and the addends of lanes where both are one step."""
     own = {c.lanes, *(a for w in (*c.m, *c.n) for a in w.axes)}
     for x in walk(e):
-        if isinstance(x, Alu) and x.op == "mul" and any(y is c.fold for y in x.args):
-            scale = x.args[x.args[0] is c.fold]
-            if isinstance(scale, Const) or (_is_read(scale) and own.isdisjoint(walk(scale))):
-                return x, scale
-    return c.fold, None
+        match x:
+            case Alu("fma", (y, Load() as slope, Load() as bias)) if y is c.fold:
+                if _is_read(slope) and _is_read(bias):
+                    return x, None, (slope, bias)
+            case Alu("mul", args) if any(y is c.fold for y in args):
+                scale = args[args[0] is c.fold]
+                if isinstance(scale, Const) or (_is_read(scale) and own.isdisjoint(walk(scale))):
+                    return x, scale, ()
+    return c.fold, None, ()
 
 
 def _is_read(e: Expr) -> bool:
@@ -126,8 +153,10 @@ def _place(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
     address = position([i + k for i, k in zip(index, starts, strict=True)], b.shape)
     if address is None or coefficient(address, c.lanes) != 1:
         return None
-    row, block = _step(address, c.m), _step(address, c.n) if c.n else LANES
-    if row is None or block is None or (c.n and c.lanes.extent != LANES):
+    rows = [coefficient(address, w.axes[0]) for w in c.m]
+    steps = tuple(step for step in rows if step is not None)
+    block = _step(address, c.n) if c.n else LANES
+    if len(steps) != len(rows) or block is None or (c.n and c.lanes.extent != LANES):
         return None
     own = {c.lanes, *(w.axes[0] for w in (*c.m, *c.n))}
     atoms = set() if isinstance(address, int) else {a for mono, _ in address.terms for a in mono}
@@ -139,7 +168,7 @@ def _place(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
         origin = origin - along * atom(axis)
         if axis not in own:
             around.append(Walk((axis,), axis.extent, along))
-    return Place(b, origin, tuple(around), row, block)
+    return Place(b, origin, tuple(around), steps, block)
 
 
 def _step(address: Dim, walks: Sequence[Walk]) -> Dim | None:
@@ -158,11 +187,14 @@ def _declared(p: Plain, c: Contraction, names: Writer) -> list[str]:
         lanes = lanes * w.extent
     places = [
         "0" if x is None else address_text(names, names.pointers[x.buffer.root], x.origin, x.around)
-        for x in (p.out, p.bias, p.rest)
+        for x in (p.out, p.bias, p.slope, p.rest)
     ]
-    steps = (p.out.row, p.out.block, 0 if p.bias is None else p.bias.block, lanes)
+    missing: list[Dim] = [0] * (MOST_ROWS - len(p.rows))
+    steps = [*missing, *(y for _, y, _ in p.rows), *missing, *(r for _, _, r in p.rows)]
+    steps += [p.out.block, p.rest.block if p.rest else 0, p.bias.block if p.bias else 0, lanes]
     bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
-    some = str(int(p.least > -inf) + 2 * int(p.most < inf) + 4 * int(p.scale is not None))
+    having = (p.least > -inf, p.most < inf, p.scale is not None, p.slope is not None)
+    some = str(sum(1 << i for i, has in enumerate(having) if has))
     zero = "0.0f" if p.least == 0 else "-0.0f"
     lines, (scale,) = evaluate(names, [Const(1.0, t.float32) if p.scale is None else p.scale])
     fields = [*places, *map(names.size, steps), some, *bounds, zero, bare(scale)]

@@ -33,12 +33,11 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_finish import blocks_of
-from sardonyx.kernel.print_plain import address_text, finished
+from sardonyx.kernel.print_plain import MOST_ROWS, Plain, address_text, finished, plain_of
 from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer
 
-MOST_ROWS = 3  # axes of rows that sx_contract walks
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 FEW = 4  # rows; with fewer, so many blocks are taken together
@@ -58,6 +57,7 @@ class Product:
     rows: tuple[Walk, ...]
     runs: tuple[Walk, ...]
     pairs: Load | None
+    plain: Plain | None
 
 
 def packed_product(s: Compute) -> Product | None:
@@ -67,10 +67,13 @@ def packed_product(s: Compute) -> Product | None:
     packed, pairs = (None, None) if c is None else _operand(c.b)
     if c is None or packed is None or not _is_packed(c, packed):
         return None
-    rows, runs = merged(c.m), _runs(c)
+    plain = plain_of(c)
+    if plain is not None and len(plain.rows) > MOST_ROWS:
+        plain = None
+    rows, runs = merged(c.m) if plain is None else [w for w, _, _ in plain.rows], _runs(c)
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
-    return Product(c, packed, tuple(rows), tuple(runs), pairs)
+    return Product(c, packed, tuple(rows), tuple(runs), pairs, plain)
 
 
 def _operand(b: Expr) -> tuple[Load | None, Load | None]:
@@ -188,7 +191,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
 def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The declarations of `self`, `runs` and `product`, for one point of the batch."""
     c = p.c
-    lines, finish = finished(c, names, helpers)
+    lines, finish = finished(p.plain, c, names, helpers)
     rows: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(p.rows))
     rows += [(w.extent, w.a) for w in p.rows]
     blocks = product((*(w.extent for w in c.n), blocks_of(c)))

@@ -28,35 +28,42 @@ typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
 /* What becomes of float32 sums of whole blocks where it is so little that tiles do it in registers:
-     out[place] = canonical(min(max(sum * scale + bias[block * next + lane] + rest[place], least), most)),
-     place = row * step + block * apart + lane
-   bias, rest: 0 where there is none. with: 1 where there is `least`, plus 2 where there is `most`, which is not 0, plus
-   4 where there is `scale`.
-   lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else -0, which changes nothing. */
+     out[to] = canonical(min(max(sum * scale + bias[lane] + rest[from], least), most)), or fused
+     out[to] = canonical(min(max(fma(sum, slope[lane], bias[lane]) + rest[from], least), most))
+   y0, y1, y2: the steps of `to` for the rows' axes, outermost first, r0, r1, r2 those of `from`; apart and away: for
+   blocks; next: of bias and slope for blocks. bias, rest: 0 where there is none. with: 1 where there is `least`, plus
+   2 where there is `most`, which is not 0, 4 where there is `scale`, 8 where there is `slope`, and 16 where sums may
+   then be -0 and are not to be. lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else
+   -0, which changes nothing. */
 typedef struct {
   float *out;
-  const float *bias, *rest;
-  int64_t step, apart, next, lanes;
+  const float *bias, *slope, *rest;
+  int64_t y0, y1, y2, r0, r1, r2, apart, away, next, lanes;
   int with;
   float least, most, zero, scale;
 } sx_plain;
-/* The same of the rows from `row` and the blocks from `block` on. */
-SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t row, int64_t block) {
+/* The same of the blocks from `block` on, `some` together. What is rounded once is -0 if it is negative and below
+   2^-150: where a factor has 24 bits, only with so small a bias. */
+SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t block, int64_t some) {
   static const float SX_LINES nothing[16] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
                                              -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
-  const int64_t place = row * p.step + block * p.apart;
-  p.out += place;
+  int64_t b, l;
+  p.out += block * p.apart;
   p.bias = p.bias ? p.bias + block * p.next : nothing;
-  if (p.rest) p.rest += place;
+  if (p.slope) p.slope += block * p.next;
+  if (p.rest) p.rest += block * p.away;
+  for (b = 0; (p.with & 9) == 9 && p.least == 0.0f && b < some; b++)
+    for (l = 0; l < 16; l++)
+      if (p.bias[b * p.next + l] > -0x1p-100f && p.bias[b * p.next + l] < 0x1p-100f) p.with |= 16;
   return p;
 }
-/* Makes the NaN of so many rows and blocks canonical. */
-SX_OWN void sx_quieted(const sx_plain *p, int64_t place, int64_t rows, int64_t blocks) {
+/* Makes the NaN of so many rows, which are at `to`, and blocks canonical. */
+SX_OWN void sx_quieted(const sx_plain *p, const int64_t *to, int64_t rows, int64_t blocks) {
   int64_t t, b, l;
   for (t = 0; t < rows; t++)
     for (b = 0; b < blocks; b++)
       for (l = 0; l < 16; l++) {
-        float *const v = p->out + place + t * p->step + b * p->apart + l;
+        float *const v = p->out + to[t] + b * p->apart + l;
         *v = sx_canon_f32(*v);
       }
 }
@@ -88,15 +95,14 @@ typedef struct {
 } sx_product;
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
    has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. What becomes
-   of the sums from the row at `first` and the tile's first block on, where they are now complete; or 0. */
+   of the sums from the tile's first block on, where they are now complete; or 0. */
 typedef struct sx_part {
   const int64_t *at;
   int64_t count, n, s, rows;
   const unsigned char *pairs;
   const sx_plain *plain;
-  const int64_t *first;
 } sx_part;
-/* A tile of n rows and nb blocks. at: of each row in x; wb: between blocks of w; soon: weights that the next
+/* A tile of n rows and nb blocks. at: of each row in x, at + SX_CHUNK: `to`, at + 2 * SX_CHUNK: `from`; wb: between blocks of w; soon: weights that the next
    pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times: tiles of one block one after the other. */
 #define SX_PARAMETERS(X, W, ACC)                                                                               \
   const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc, \
@@ -154,7 +160,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     int64_t i0 = 0, i1 = 0, i2 = 0;
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
-      sx_part part = {table, count, run->n, run->s, rows, 0, 0, c->at};
+      sx_part part = {table, count, run->n, run->s, rows, 0, 0};
       const char *next;
       uintptr_t soon;
       int64_t j;
@@ -169,7 +175,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
       if (g->pairs) part.pairs = (const unsigned char *)g->pairs + (w - whole) / (16 * k->some * k->size);
       p += count ? count : 1;
       last = r == g->count - 1 && p >= runs;
-      if (last && done) plain = sx_plain_from(*g->plain, c->first, b), part.plain = &plain;
+      if (last && done) plain = sx_plain_from(*g->plain, b, nb), part.plain = &plain;
       next = w + 16 * rows * count * k->size;
       soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
       sx_pass(k, tile, c, b, nb, w, soon, &part, fresh, last && !done);
@@ -198,14 +204,20 @@ SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_
     }
   }
 }
+/* Where n rows of a line are. */
+SX_TILE void sx_line(int64_t *at, int64_t first, int64_t step, int64_t n) {
+  int64_t i;
+  for (i = 0; i < n; i++, first += step) at[i] = first;
+}
 /* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. Inner loops of the runs read what their
    neighbours read. */
 SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_product *g,
                      int64_t first, int64_t count, int64_t b0, int64_t b1) {
-  int64_t at[SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, t;
+  int64_t at[3 * SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, t;
   char room[64 * 2 * SX_CHUNK + 64];
   char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   const int64_t end = first + count;
+  const sx_plain *const y = g->plain;
   sx_shape shape = {count, 0, g->x2};
   int64_t chunk;
   for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
@@ -214,10 +226,13 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_an
     sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
     shape.rows = c.count;
     c.choice = sx_choose(k, shape, g->choice);
-    for (t = 0; g->m0 * g->m1 == 1 && t < c.count; t++) at[t] = (first + t) * g->x2; /* of one axis */
-    for (; t < c.count; t++) {
-      at[t] = i0 * g->x0 + i1 * g->x1 + i2 * g->x2;
-      if (++i2 == g->m2) {
+    for (t = 0; t < c.count;) {
+      const int64_t n = g->m2 - i2 < c.count - t ? g->m2 - i2 : c.count - t;
+      sx_line(at + t, i0 * g->x0 + i1 * g->x1 + i2 * g->x2, g->x2, n);
+      if (y) sx_line(at + SX_CHUNK + t, i0 * y->y0 + i1 * y->y1 + i2 * y->y2, y->y2, n);
+      if (y && y->rest) sx_line(at + 2 * SX_CHUNK + t, i0 * y->r0 + i1 * y->r1 + i2 * y->r2, y->r2, n);
+      t += n, i2 += n;
+      if (i2 == g->m2) {
         i2 = 0;
         if (++i1 == g->m1) i1 = 0, i0++;
       }
