@@ -18,6 +18,7 @@ static inline void _mm512_storeu_ps(float *p, __m512 v) { memcpy(p, v.lane, size
 static inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c)
   SX_EACH_LANE(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]))
 static inline __m512 _mm512_add_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] + b.lane[i])
+static inline __m512 _mm512_mul_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] * b.lane[i])
 static inline __m512 _mm512_max_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
 static inline __m512 _mm512_min_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
 static inline uint32_t sx_unordered(__m512 a, __m512 b) {

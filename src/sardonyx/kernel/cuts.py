@@ -15,6 +15,7 @@ from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where, children, f
 PART = 26  # cycles from one cut to the next
 SOME = 8  # rows of 16 elements that go from part to part together
 MOST = 3  # values that cross a cut
+ALL = 6  # values of all cuts: the 8 of Erf cost more than they save
 REACH = 8  # cycles by which a cut may come earlier or later
 _CYCLES = {"add": 3, "sub": 3, "mul": 3, "fma": 4, "div": 11, "sqrt": 15, "rint": 4, "bits": 0}
 
@@ -40,7 +41,7 @@ def cuts_of(root: Expr, lanes: Axis, known: Sequence[Expr] = ()) -> list[list[Ex
             few = len(new) <= MOST and all(e.dtype.bits == 32 for e in new)
             if few and (best is None or len(new) < len(best)):
                 best = new
-        if not best:
+        if not best or len(kept) + len(best) > ALL:
             return []
         found.append(best)
         kept.update(best)
