@@ -285,6 +285,8 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #define SX_RAISED(s, t, b) s = sx_above16(s, bound);
 #define SX_LOWERED(s, t, b) s = sx_below16(s, bound);
 #define SX_OUT(s, t, b) sx_store16(e->out + to[t] + b * apart, s), all = sx_plus16(all, s);
+  SX_HIDE(part);
+  SX_HIDE(at);
   if (part->plain) {
     const sx_plain *const e = part->plain;
     const int64_t apart = e->apart, away = e->away, *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
