@@ -6,8 +6,8 @@
    goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
    between two passes over k: a float that is stored and loaded is the same float. */
 /* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is one, and of two
-   zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours. sx_into: the sum is accumulated in place, where gcc 12 would
-   copy it first. */
+   zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours.
+   sx_into: the sum is accumulated in place, where gcc 12 would copy it first. */
 #if defined(__AVX512F__) && !defined(SX_PORTABLE) && !defined(SX_UNFUSED)
 #include <immintrin.h>
 #define SX_PIECES 1
@@ -267,7 +267,8 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (nb > 3) sx_store16(acc + 16 * (3 * n + t), s##t##_3);                                        \
   }
   /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
-     are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared (of fused ones see `with`). */
+     are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared (of fused steps see
+     sx_plain). */
 #define SX_TO_SUMS(t, STEP, s)                                                                          \
   if (n > t) {                                                                                       \
     STEP(s##t##_0, t, 0)                                                                             \

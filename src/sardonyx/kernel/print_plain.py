@@ -3,9 +3,9 @@
     out[row, lane] = min(max(sum * scale + bias[lane] + rest[row, lane], least), most)
     out[row, lane] = min(max(fma(sum, slope[lane], bias[lane]) + rest[row, lane], least), most)
 
-Scale, bias, rest and bounds may be missing. This is data, an sx_plain
-(kernel/product.h). All else becomes of sums in a function of its own (print_finish.py), and of the
-last block of lanes where it is not full.
+Scale, bias, rest and bounds may be missing. This is data, an sx_plain (kernel/product.h). All else
+becomes of sums in a function of its own (print_finish.py), and of the last block of lanes where it
+is not full.
 """
 
 from __future__ import annotations
