@@ -117,6 +117,16 @@ def test_weights_that_are_wanted_stay_apart(room: int) -> None:
     assert all(not x.performs("", "MatMul") for x in found)
 
 
+@pytest.mark.parametrize(
+    ("count", "each", "heads", "rows"),
+    [(1500, 6000, 6, 42), (384, 1536, 12, 96), (128, 512, 12, 128), (4096, 16384, 8, 28)],
+)
+def test_blocks_fill_tiles_of_six_and_of_fourteen_rows(
+    count: int, each: int, heads: int, rows: int
+) -> None:
+    assert attention._rows(count, each, heads) == rows
+
+
 def test_few_scores_are_not_worth_it() -> None:
     program = optimise(lower(exported(31, 16).graph()))
     assert len([x for x in program.launches if x.performs("", "MatMul")]) == 2

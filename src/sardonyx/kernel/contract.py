@@ -41,6 +41,7 @@ from sardonyx.kernel.ir import Compute
 from sardonyx.types import DType
 
 LANES = 16
+MOST_ROWS = 3  # axes of rows that sx_contract walks
 LIMIT = 64  # 2 * 255 * LIMIT fits int16
 WHOLE = 128  # all of int8
 
@@ -252,15 +253,21 @@ def _origin(address: Dim, axes: Sequence[Axis]) -> Dim:
 
 def merged(walks: Sequence[Walk]) -> list[Walk]:
     """Neighbouring axes as one, where A steps through both evenly; without those of extent 1."""
-    out: list[Walk] = []
-    for walk_ in walks:
-        if walk_.extent == 1:
+    return [w for w, _ in merged_with([(w, ()) for w in walks])]
+
+
+def merged_with(
+    walks: Sequence[tuple[Walk, tuple[Dim, ...]]],
+) -> list[tuple[Walk, tuple[Dim, ...]]]:
+    """The same of axes with their steps in other tensors, which are to be even there too."""
+    out: list[tuple[Walk, tuple[Dim, ...]]] = []
+    for w, others in walks:
+        if w.extent == 1:
             continue
         if out:
-            last = out[-1]
-            if last.a == walk_.a * walk_.extent:
-                both = (*last.axes, *walk_.axes)
-                out[-1] = Walk(both, last.extent * walk_.extent, walk_.a)
-                continue
-        out.append(walk_)
+            last, before = out[-1]
+            if [last.a, *before] == [step * w.extent for step in (w.a, *others)]:
+                w = Walk((*last.axes, *w.axes), last.extent * w.extent, w.a)
+                out.pop()
+        out.append((w, others))
     return out

@@ -17,13 +17,19 @@ from math import inf
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import coefficient, position
-from sardonyx.kernel.contract import LANES, Contraction, Walk, is_multiple, merged
+from sardonyx.kernel.contract import (
+    LANES,
+    MOST_ROWS,
+    Contraction,
+    Walk,
+    is_multiple,
+    merged,
+    merged_with,
+)
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, walk
 from sardonyx.kernel.print_finish import blocks_of, finishing
 from sardonyx.kernel.spelling import literal
 from sardonyx.kernel.write import Writer, bare, evaluate, is_bound
-
-MOST_ROWS = 3  # axes of rows that sx_contract walks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +51,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
-    """rows: the axes of the rows as they are walked, with the steps in A, in out and in rest."""
+    """rows: the axes of the rows as they are walked, with their steps in out and in rest."""
 
-    rows: tuple[tuple[Walk, Dim, Dim], ...]
+    rows: tuple[tuple[Walk, tuple[Dim, ...]], ...]
     out: Place
     bias: Place | None
     slope: Place | None
@@ -89,23 +95,11 @@ def plain_of(c: Contraction) -> Plain | None:
     rest = found.pop(0) if found else None
     if found or (slope and not (bias and slope.is_vector and slope.block == bias.block)):
         return None
-    return Plain(_rows(c.m, out, rest), out, bias, slope, rest, least, most, scale)
-
-
-def _rows(m: Sequence[Walk], out: Place, rest: Place | None) -> tuple[tuple[Walk, Dim, Dim], ...]:
-    """The axes of rows, those as one that all step through evenly; without those of extent 1."""
-    made: list[tuple[Walk, Dim, Dim]] = []
-    for i, w in enumerate(m):
-        here = (w.a, out.rows[i], 0 if rest is None else rest.rows[i])
-        if w.extent == 1:
-            continue
-        if made:
-            last, *steps = made[-1]
-            if [last.a, *steps] == [step * w.extent for step in here]:
-                w = Walk((*last.axes, *w.axes), last.extent * w.extent, w.a)
-                made.pop()
-        made.append((w, *here[1:]))
-    return tuple(made)
+    away = (0,) * len(c.m) if rest is None else rest.rows
+    rows = merged_with(list(zip(c.m, zip(out.rows, away, strict=True), strict=True)))
+    if len(rows) > MOST_ROWS:
+        return None
+    return Plain(tuple(rows), out, bias, slope, rest, least, most, scale)
 
 
 def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
@@ -190,7 +184,7 @@ def _declared(p: Plain, c: Contraction, names: Writer) -> list[str]:
         for x in (p.out, p.bias, p.slope, p.rest)
     ]
     missing: list[Dim] = [0] * (MOST_ROWS - len(p.rows))
-    steps = [*missing, *(y for _, y, _ in p.rows), *missing, *(r for _, _, r in p.rows)]
+    steps = [d for i in (0, 1) for d in (*missing, *(others[i] for _, others in p.rows))]
     steps += [p.out.block, p.rest.block if p.rest else 0, p.bias.block if p.bias else 0, lanes]
     bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
     having = (p.least > -inf, p.most < inf, p.scale is not None, p.slope is not None)

@@ -11,6 +11,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.contract import (
     LANES,
+    MOST_ROWS,
     WHOLE,
     Contraction,
     Walk,
@@ -33,7 +34,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_finish import blocks_of
-from sardonyx.kernel.print_plain import MOST_ROWS, Plain, address_text, finished, plain_of
+from sardonyx.kernel.print_plain import Plain, address_text, finished, plain_of
 from sardonyx.kernel.print_share import Scope, shared_batch
 from sardonyx.kernel.share import can_share
 from sardonyx.kernel.write import Writer
@@ -67,10 +68,8 @@ def packed_product(s: Compute) -> Product | None:
     packed, pairs = (None, None) if c is None else _operand(c.b)
     if c is None or packed is None or not _is_packed(c, packed):
         return None
-    plain = plain_of(c)
-    if plain is not None and len(plain.rows) > MOST_ROWS:
-        plain = None
-    rows, runs = merged(c.m) if plain is None else [w for w, _, _ in plain.rows], _runs(c)
+    plain, runs = plain_of(c), _runs(c)
+    rows = merged(c.m) if plain is None else [w for w, _ in plain.rows]
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
     return Product(c, packed, tuple(rows), tuple(runs), pairs, plain)

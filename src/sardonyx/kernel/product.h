@@ -103,8 +103,9 @@ typedef struct sx_part {
   const unsigned char *pairs;
   const sx_plain *plain;
 } sx_part;
-/* A tile of n rows and nb blocks. at: of each row in x, at + SX_CHUNK: `to`, at + 2 * SX_CHUNK: `from`; wb: between blocks of w; soon: weights that the next
-   pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times: tiles of one block one after the other. */
+/* A tile of n rows and nb blocks. at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`; wb:
+   between blocks of w; soon: weights that the next pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times:
+   tiles of one block one after the other. */
 #define SX_PARAMETERS(X, W, ACC)                                                                               \
   const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc, \
       int64_t times

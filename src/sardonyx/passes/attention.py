@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import lcm, prod
 
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
@@ -26,7 +26,7 @@ from sardonyx.passes.rows import at_own, in_rows, inlined
 LEAST = 1 << 17  # bytes of all scores that are worth it
 ROOM = 1 << 18  # bytes of the scores of a block, where enough rows fit
 HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/contract.h)
-ROWS = 42  # a multiple of both
+ROWS = lcm(*HEIGHTS)
 FEWEST = 28  # rows of a block: with fewer, K and V would be read too often
 ENOUGH = 8  # blocks of all heads, so that threads end at about the same time
 MOST = 4  # launches between the products, at most
