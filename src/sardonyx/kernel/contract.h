@@ -225,6 +225,23 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   }
   SX_OVER(SX_BEGIN)
   (void)soon, (void)times;
+  /* A step for all sums. In the last pass the lines that they will need are fetched while terms are taken: a store
+     that waits for its line holds up those behind it. */
+#define SX_TO_SUMS(t, STEP, s)                                                                          \
+  if (n > t) {                                                                                       \
+    STEP(s##t##_0, t, 0)                                                                             \
+    if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
+    if (nb > 2) { STEP(s##t##_2, t, 2) }                                                             \
+    if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
+  }
+#define SX_NEEDS_OUT(s, t, b) SX_WRITTEN(e->out + to[t] + b * e->apart);
+#define SX_NEEDS_REST(s, t, b) SX_AHEAD(e->rest + from[t] + b * e->away);
+  if (part->plain) {
+    const sx_plain *const e = part->plain;
+    const int64_t *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
+    SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_OUT, s)
+    if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_REST, s) }
+  }
   for (j = 0; j < runs; j++) {
     int64_t k = part->at[j];
     const int64_t end = k + terms * step, then = part->at[j + 1];
@@ -269,13 +286,6 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
      are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared (of fused steps see
      sx_plain). */
-#define SX_TO_SUMS(t, STEP, s)                                                                          \
-  if (n > t) {                                                                                       \
-    STEP(s##t##_0, t, 0)                                                                             \
-    if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
-    if (nb > 2) { STEP(s##t##_2, t, 2) }                                                             \
-    if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
-  }
 #define SX_BIAS_OF(b) sx_plus_one16(sx_load16(e->bias + (nb > b ? b * e->next : 0)), sx_spread(e->zero))
 #define SX_SLOPE_OF(b) sx_load16(e->slope + (nb > b ? b * e->next : 0))
 #define SX_SLOPED(s, t, b) s = sx_sloped16(s, slope##b, bias##b);

@@ -6,6 +6,7 @@
    Sums may wait in memory between two passes over k: what is stored and loaded is the same. */
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_AHEAD(p) __builtin_prefetch(p)
+#define SX_WRITTEN(p) __builtin_prefetch(p, 1)
 #if defined(__AVX512F__)
 #define SX_LATER(p) __builtin_prefetch((const void *)(p))
 #else
@@ -13,6 +14,7 @@
 #endif
 #else
 #define SX_AHEAD(p) ((void)0)
+#define SX_WRITTEN(p) ((void)0)
 #define SX_LATER(p) ((void)0)
 #endif
 /* SX_HIDE(k): k is not known from here on. gcc would count with the addresses of many rows, for which there are no
