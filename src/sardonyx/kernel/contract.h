@@ -166,8 +166,9 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 #define SX_PIN_W1(f, i) SX_PIN(v1.f);
 #define SX_MADD(f, i) sx_into(o->f, v.f, q);
 #define SX_MADD_1(f, i) sx_into(o1->f, v1.f, q);
+#define SX_HERE(t) (t >= lo && t < hi) /* rows that are taken now: lo .. hi - 1, constants */
 #define SX_ONE(t)                                                                                    \
-  if (n > t) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                       \
     sx_piece q;                                                                                      \
     sx_spread_at(q, x##t + k + u);                                                                   \
     sx_v16 *const o = &s##t##_0, *const o1 = &s##t##_1;                                              \
@@ -176,7 +177,7 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
   }
 #define SX_PIN_S(f, i) SX_PIN(o->f);
 #define SX_HOLD(t)                                                                                   \
-  if (n > t) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                       \
     sx_v16 *o = &s##t##_0;                                                                           \
     SX_EACH(SX_PIN_S)                                                                                \
     o = &s##t##_1;                                                                                   \
@@ -185,8 +186,8 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
   }
 #define SX_SPREAD(t)                                                                                 \
   sx_piece q##t = sx_zero();                                                                         \
-  if (n > t) sx_spread_at(q##t, x##t + k + u);
-#define SX_SUM(t, b, f) if (n > t) sx_into(s##t##_##b.f, v, q##t);
+  if (SX_HERE(t)) sx_spread_at(q##t, x##t + k + u);
+#define SX_SUM(t, b, f) if (SX_HERE(t)) sx_into(s##t##_##b.f, v, q##t);
 #define SX_BLOCK(b, f, i)                                                                            \
   if (nb > b) {                                                                                      \
     sx_piece v = sx_load(w + 16 * u + b * wb + i * SX_WIDE);                                         \
@@ -207,13 +208,17 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
       SX_EACH(SX_ALL)                                                                                \
     }                                                                                                \
   }
+/* In so many parts the rows take their last four terms: what is stored of one does not hold up the products of the
+   next, as 28 registers at once do on Zen 4. */
+#define SX_PARTS (SX_ROWS == 14 && n > 7 && nb == 2 ? 4 : 1)
 /* One tile: n rows x nb blocks, constants at every call, so that the conditions on them vanish; each sum
    is a variable with a name, and has a register whether or not the compiler unrolls loops. What the next
    run reads of x may be a plane away, which the hardware does not foresee; `soon` are weights that the
    next pass reads. */
 SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, float)) {
   const int64_t step = part->s, terms = part->n, runs = part->count;
-  int64_t j;
+  const int64_t kept = SX_PARTS > 1 && step == 1 && runs > 0 && terms > 3 ? 4 : 0;
+  int64_t j, k = 0;
 #define SX_BEGIN(t)                                                                                  \
   sx_v16 s##t##_0 = sx_zero16(), s##t##_1 = sx_zero16(), s##t##_2 = sx_zero16(), s##t##_3 = sx_zero16(); \
   const float *const x##t = x + at[n > t ? t : 0];                                                   \
@@ -228,30 +233,33 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   /* A step for all sums. In the last pass the lines that they will need are fetched while terms are taken: a store
      that waits for its line holds up those behind it. */
 #define SX_TO_SUMS(t, STEP, s)                                                                          \
-  if (n > t) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                       \
     STEP(s##t##_0, t, 0)                                                                             \
     if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
     if (nb > 2) { STEP(s##t##_2, t, 2) }                                                             \
     if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
   }
+#define SX_LONG 256 /* terms in which a line comes, and beside which it costs nothing to ask for it */
 #define SX_NEEDS_OUT(s, t, b) SX_WRITTEN(e->out + to[t] + b * e->apart);
 #define SX_NEEDS_REST(s, t, b) SX_AHEAD(e->rest + from[t] + b * e->away);
-  if (part->plain) {
+  if (part->plain && runs * terms >= SX_LONG) {
+    const int lo = 0, hi = n;
     const sx_plain *const e = part->plain;
     const int64_t *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
     SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_OUT, s)
     if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_REST, s) }
   }
   for (j = 0; j < runs; j++) {
-    int64_t k = part->at[j];
-    const int64_t end = k + terms * step, then = part->at[j + 1];
+    const int lo = 0, hi = n;
+    const int64_t count = j + 1 < runs ? terms : terms - kept, end = part->at[j] + count * step, then = part->at[j + 1];
     const float *const next = w + 16 * part->rows;
+    k = part->at[j];
     (void)then;
 #define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
     if (j + 1 < runs) { SX_OVER(SX_SOON) }
 #if SX_FOURS
     if (step == 1) {
-      const int64_t fours = k + (terms & ~(int64_t)3);
+      const int64_t fours = k + (count & ~(int64_t)3);
       for (; k != fours; k += 4, w += 64) {
         if (n > 7 && nb > 1) {
           SX_HIDE(k);
@@ -274,10 +282,10 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
       if (n > 7 && nb > 1) SX_HIDE(k);
       SX_TERM(0)
     }
-    w = next;
+    if (j + 1 < runs || !kept) w = next;
   }
 #define SX_END(t)                                                                                    \
-  if (n > t) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                       \
     sx_store16(acc + 16 * t, s##t##_0);                                                              \
     if (nb > 1) sx_store16(acc + 16 * (n + t), s##t##_1);                                            \
     if (nb > 2) sx_store16(acc + 16 * (2 * n + t), s##t##_2);                                        \
@@ -286,51 +294,61 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   /* In registers: a step for all sums, then the next. `all`, to which each result is added, is NaN where one is: few
      are. The bias without -0 leaves no sum -0, with which a bound of +0 is not to be compared (of fused steps see
      sx_plain). */
-#define SX_BIAS_OF(b) sx_plus_one16(sx_load16(e->bias + (nb > b ? b * e->next : 0)), sx_spread(e->zero))
-#define SX_SLOPE_OF(b) sx_load16(e->slope + (nb > b ? b * e->next : 0))
-#define SX_SLOPED(s, t, b) s = sx_sloped16(s, slope##b, bias##b);
+#define SX_SLOPED(t, b, f) if (SX_HERE(t)) s##t##_##b = sx_sloped16(s##t##_##b, slope, bias);
+#define SX_WITH_BIAS(t, b, f) if (SX_HERE(t)) s##t##_##b = sx_plus16(s##t##_##b, bias);
+#define SX_BIASED(b)                                                                                   \
+  if (nb > b) {                                                                                        \
+    const sx_v16 bias = sx_plus_one16(sx_load16(e->bias + b * e->next), sx_spread(e->zero));           \
+    if (e->with & 8) {                                                                                 \
+      const sx_v16 slope = sx_load16(e->slope + b * e->next);                                          \
+      SX_OVER_IN(SX_SLOPED, b, 0)                                                                      \
+    } else {                                                                                           \
+      SX_OVER_IN(SX_WITH_BIAS, b, 0)                                                                   \
+    }                                                                                                  \
+  }
 #define SX_NO_LESS(s, t, b) s = sx_plus_one16(s, zero);
 #define SX_SCALED(s, t, b) s = sx_times_one16(s, scale);
-#define SX_WITH_BIAS(s, t, b) s = sx_plus16(s, bias##b);
 #define SX_WITH_REST(s, t, b) s = sx_plus16(s, sx_load16(e->rest + from[t] + b * away));
 #define SX_RAISED(s, t, b) s = sx_above16(s, bound);
 #define SX_LOWERED(s, t, b) s = sx_below16(s, bound);
 #define SX_OUT(s, t, b) sx_store16(e->out + to[t] + b * apart, s), all = sx_plus16(all, s);
-  SX_HIDE(part);
-  SX_HIDE(at);
-  if (part->plain) {
-    const sx_plain *const e = part->plain;
-    const int64_t apart = e->apart, away = e->away, *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
-    const sx_v16 bias0 = SX_BIAS_OF(0), bias1 = SX_BIAS_OF(1), bias2 = SX_BIAS_OF(2), bias3 = SX_BIAS_OF(3);
-    sx_v16 all = sx_zero16();
-    if (e->with & 8) {
-      const sx_v16 slope0 = SX_SLOPE_OF(0), slope1 = SX_SLOPE_OF(1), slope2 = SX_SLOPE_OF(2), slope3 = SX_SLOPE_OF(3);
-      SX_OVER_IN(SX_TO_SUMS, SX_SLOPED, s)
-    } else {
-      if (e->with & 4) {
-        const sx_piece scale = sx_spread(e->scale);
-        SX_OVER_IN(SX_TO_SUMS, SX_SCALED, s)
-      }
-      SX_OVER_IN(SX_TO_SUMS, SX_WITH_BIAS, s)
-    }
-    if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s) }
-    if (e->with & 16) {
-      const sx_piece zero = sx_zero();
-      SX_OVER_IN(SX_TO_SUMS, SX_NO_LESS, s)
-    }
-    if (e->with & 1) {
-      const sx_piece bound = sx_spread(e->least);
-      SX_OVER_IN(SX_TO_SUMS, SX_RAISED, s)
-    }
-    if (e->with & 2) {
-      const sx_piece bound = sx_spread(e->most);
-      SX_OVER_IN(SX_TO_SUMS, SX_LOWERED, s)
-    }
-    SX_OVER_IN(SX_TO_SUMS, SX_OUT, s)
-    if (sx_some_nan16(all)) sx_quieted(e, to, n, nb);
-    return;
+#define SX_PLAIN                                                                                       \
+  const sx_plain *const e = part->plain;                                                               \
+  const int64_t apart = e->apart, away = e->away, *const to = at + SX_CHUNK, *const from = to + SX_CHUNK; \
+  if (e->with & 4) {                                                                                   \
+    const sx_piece scale = sx_spread(e->scale);                                                        \
+    SX_OVER_IN(SX_TO_SUMS, SX_SCALED, s)                                                               \
+  }                                                                                                    \
+  SX_BIASED(0) SX_BIASED(1) SX_BIASED(2) SX_BIASED(3)                                                  \
+  if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_WITH_REST, s) }                                             \
+  if (e->with & 16) {                                                                                  \
+    const sx_piece zero = sx_zero();                                                                   \
+    SX_OVER_IN(SX_TO_SUMS, SX_NO_LESS, s)                                                              \
+  }                                                                                                    \
+  if (e->with & 1) {                                                                                   \
+    const sx_piece bound = sx_spread(e->least);                                                        \
+    SX_OVER_IN(SX_TO_SUMS, SX_RAISED, s)                                                               \
+  }                                                                                                    \
+  if (e->with & 2) {                                                                                   \
+    const sx_piece bound = sx_spread(e->most);                                                         \
+    SX_OVER_IN(SX_TO_SUMS, SX_LOWERED, s)                                                              \
+  }                                                                                                    \
+  sx_v16 all = sx_zero16();                                                                            \
+  SX_OVER_IN(SX_TO_SUMS, SX_OUT, s)                                                                    \
+  if (sx_some_nan16(all)) sx_quieted(e, to + lo, hi - lo, nb);
+#define SX_LAST(i)                                                                                     \
+  if (i < SX_PARTS) {                                                                                  \
+    const int lo = n * i / SX_PARTS, hi = n * (i + 1) / SX_PARTS;                                      \
+    if (kept) { SX_TERM(0) SX_TERM(1) SX_TERM(2) SX_TERM(3) }                                          \
+    SX_HIDE(part);                                                                                     \
+    SX_HIDE(at);                                                                                       \
+    if (part->plain) {                                                                                 \
+      SX_PLAIN                                                                                         \
+    } else {                                                                                           \
+      SX_OVER(SX_END)                                                                                  \
+    }                                                                                                  \
   }
-  SX_OVER(SX_END)
+  SX_LAST(0) SX_LAST(1) SX_LAST(2) SX_LAST(3)
 }
 
 /* The tiles that there are, each a function of its own, compiled once. */
