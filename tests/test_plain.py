@@ -120,6 +120,17 @@ def test_scheduled_equals_plain_equals_machine() -> None:
     check_engines(net())
 
 
+def test_every_height_of_a_tile_with_few_terms_and_many() -> None:
+    made, rng = Net(), np.random.default_rng(5)
+    for i, rows in enumerate((*range(7, 16), 100)):
+        for terms in (3, 4, 6, 300, 1030):
+            x = made.feed(f"x{rows}.{terms}", values(rng, 0.1 / terms, rows, terms))
+            y = made.op("MatMul", x, values(rng, 0.01, terms, 32))
+            made.give(finish(made, y, rng, 32, (rows, 32), i + terms))
+            made.give(made.op("Tanh", made.op("MatMul", x, values(rng, 0.01, terms, 32))))
+    check_engines(made)
+
+
 def test_products_below_the_least_number_are_no_less_than_zero() -> None:
     """A fused step gives -0 where its exact result is negative and below 2^-150."""
     made, rng = Net(), np.random.default_rng(7)

@@ -133,9 +133,9 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
     const int64_t left = c->count - t, full = c->choice.tile;
     const int usual = nb == 1 && full == k->tile && left >= full * full;
     const int64_t n = usual ? k->tile : sx_even(k, full, left, nb);
-    const int64_t alike = left % n == 0 ? left / n : left >= full * full ? (left - full * full) / full + 1 : 1;
-    const int64_t some = !k->many ? 1 : !last && q > 3 ? alike : nb == 1 ? SX_BATCH / full : 1;
-    const int64_t times = alike < some ? alike : some;
+    const int64_t alike = k->many && nb == 1 && left >= full * full ? (left - full * full) / full + 1 : 1;
+    const int64_t some = alike < SX_BATCH / full ? alike : SX_BATCH / full;
+    const int64_t times = k->many && nb > 1 && !last && q > 3 && left % n == 0 ? left / n : some;
     char *const acc = c->acc + 64 * nb * t;
     if (usual)
       tile(k->tile, 1, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
