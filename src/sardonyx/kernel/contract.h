@@ -168,7 +168,7 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 #define SX_MADD_1(f, i) sx_into(o1->f, v1.f, q);
 #define SX_HERE(t) (t >= lo && t < hi) /* rows that are taken now: lo .. hi - 1, constants */
 #define SX_ONE(t)                                                                                    \
-  if (SX_HERE(t)) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                  \
     sx_piece q;                                                                                      \
     sx_spread_at(q, x##t + k + u);                                                                   \
     sx_v16 *const o = &s##t##_0, *const o1 = &s##t##_1;                                              \
@@ -177,7 +177,7 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
   }
 #define SX_PIN_S(f, i) SX_PIN(o->f);
 #define SX_HOLD(t)                                                                                   \
-  if (SX_HERE(t)) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                  \
     sx_v16 *o = &s##t##_0;                                                                           \
     SX_EACH(SX_PIN_S)                                                                                \
     o = &s##t##_1;                                                                                   \
@@ -232,14 +232,14 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   (void)soon, (void)times;
   /* A step for all sums. In the last pass the lines that they will need are fetched while terms are taken: a store
      that waits for its line holds up those behind it. */
-#define SX_TO_SUMS(t, STEP, s)                                                                          \
-  if (SX_HERE(t)) {                                                                                       \
+#define SX_TO_SUMS(t, STEP, s)                                                                       \
+  if (SX_HERE(t)) {                                                                                  \
     STEP(s##t##_0, t, 0)                                                                             \
     if (nb > 1) { STEP(s##t##_1, t, 1) }                                                             \
     if (nb > 2) { STEP(s##t##_2, t, 2) }                                                             \
     if (nb > 3) { STEP(s##t##_3, t, 3) }                                                             \
   }
-#define SX_LONG 256 /* terms in which a line comes, and beside which it costs nothing to ask for it */
+#define SX_LONG 256 /* terms in which a line comes, and beside which asking for it takes little */
 #define SX_NEEDS_OUT(s, t, b) SX_WRITTEN(e->out + to[t] + b * e->apart);
 #define SX_NEEDS_REST(s, t, b) SX_AHEAD(e->rest + from[t] + b * e->away);
   if (part->plain && runs * terms >= SX_LONG) {
@@ -285,7 +285,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
     if (j + 1 < runs || !kept) w = next;
   }
 #define SX_END(t)                                                                                    \
-  if (SX_HERE(t)) {                                                                                       \
+  if (SX_HERE(t)) {                                                                                  \
     sx_store16(acc + 16 * t, s##t##_0);                                                              \
     if (nb > 1) sx_store16(acc + 16 * (n + t), s##t##_1);                                            \
     if (nb > 2) sx_store16(acc + 16 * (2 * n + t), s##t##_2);                                        \

@@ -107,7 +107,7 @@ typedef struct sx_part {
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`; wb:
    between blocks of w; soon: weights that the next pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times:
-   tiles of one block one after the other. */
+   equal tiles one after the other. */
 #define SX_PARAMETERS(X, W, ACC)                                                                               \
   const X *x, const int64_t *at, const W *w, int64_t wb, const sx_part *part, uintptr_t soon, int fresh, ACC *acc, \
       int64_t times
@@ -122,8 +122,9 @@ typedef struct {
 } sx_chunk;
 
 /* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time. Usual tiles have
-   a call of their own, with numbers that the compiler knows. */
+   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time, and equal
+   tiles of which nothing is left to finish are one call. Usual tiles have a call of their own, with numbers that the
+   compiler knows. */
 SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
                      uintptr_t soon, const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
