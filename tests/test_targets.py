@@ -117,8 +117,11 @@ ZIG_TARGETS = (
     Target("zig-riscv64", (*ZIG, "-O2", "-target", "riscv64-linux-musl"), ("qemu-riscv64",)),
     Target("zig-x86", (*ZIG, "-O2", "-target", "x86-linux-musl", "-msse2"), ("qemu-i386",)),
     Target("zig-x86-64", (*ZIG, "-O2", "-target", "x86_64-linux-musl")),
+    # QEMU 7.2 converts no lane of a vector to integers where one of them is NaN.
     Target(
-        "zig-powerpc64le", (*ZIG, "-O2", "-target", "powerpc64le-linux-musl"), ("qemu-ppc64le",)
+        "zig-powerpc64le",
+        (*ZIG, "-O2", "-fno-vectorize", "-fno-slp-vectorize", "-target", "powerpc64le-linux-musl"),
+        ("qemu-ppc64le",),
     ),
 )
 

@@ -21,7 +21,7 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
-from sardonyx.kernel.prelude import prelude, tiles_of
+from sardonyx.kernel.prelude import END, prelude, tiles_of
 from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
@@ -135,7 +135,7 @@ def _main(parts: Sequence[str], more: str) -> str:
     head = f"/* Written by Sardonyx. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
     copies = "#include <string.h>\n" if "memcpy(" in body else ""
     include = '#include "model.h"\n'
-    return f"{head}{include}{more}{copies}{prelude(body)}\n{body}"
+    return f"{head}{include}{more}{copies}{prelude(body)}\n{body}{END}"
 
 
 def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...
         parts[least].append(groups[group])
         filled[least] += sizes[group]
     bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
-    return tuple(f"{first}{prelude(body)}\n{body}" for body in bodies)
+    return tuple(f"{first}{prelude(body)}\n{body}{END}" for body in bodies)
 
 
 def _prototype(name: str, text: str) -> str:

@@ -114,6 +114,10 @@ SX_FN int64_t sx_i64_of_f32(float x) {
 }
 
 SX_FN int32_t sx_u8_of_f32(float x) { /* NaN is not above 0; what is, are integers in the same order */
+#if defined(__clang__) /* which may take a maximum, NaN of a signalling one, for a selection of floats */
+  const float above = sx_either_f32(-(x > 0), x, 0);
+#else
   const float above = x > 0 ? x : 0;
+#endif
   return (int32_t)sx_float_i32(sx_min_i32(sx_bits_f32(above), 0x437f0000));
 }

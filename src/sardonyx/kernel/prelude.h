@@ -15,6 +15,9 @@
 #elif defined(_MSC_VER)
 #pragma fp_contract(off)
 #endif
+#if defined(__clang__) && defined(__arm__) /* whose vectors of NEON take subnormals for 0 where clang compares them */
+#pragma clang attribute push(__attribute__((target("no-neon"))), apply_to = function)
+#endif
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_FN static inline __attribute__((unused))
 #define SX_OP static inline __attribute__((unused, always_inline))
@@ -45,8 +48,8 @@ SX_OP float sx_either_f32(int32_t mask, float a, float b) {
   return sx_float_i32((sx_bits_f32(a) & mask) | (sx_bits_f32(b) & ~mask));
 }
 
-/* NaN is stored as the one canonical quiet NaN of its type. Integers decide: to clang 21 and later one NaN is as good
-   as another, so that x != x ? NaN : x is x. */
+/* NaN is stored as the one canonical quiet NaN of its type. It is chosen among integers: to clang 21 and 22 one
+   NaN is as good as another, so that x != x ? NaN : x is x. */
 #if defined(__AVX512F__) && !defined(__clang__) /* where a selection is one instruction */
 SX_OP float sx_canon_f32(float x) { return x != x ? sx_nan_f32() : x; }
 #else

@@ -24,6 +24,9 @@ TILES = {
     "windows_u8.h": r"\bsx_window_u8(?:_part)?\(",
 }
 
+# What stands behind a program, in files for other computers: the end of what the head begins.
+END = "#if defined(__clang__) && defined(__arm__)\n#pragma clang attribute pop\n#endif\n"
+
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
     r"^(?:SX_(?:FN|OP) [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M
