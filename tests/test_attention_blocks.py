@@ -170,3 +170,13 @@ def test_what_a_loop_makes_is_no_part_of_an_attention(room: int) -> None:
     weights = net.op("Softmax", net.op("MatMul", x, net.op("Transpose", v, perm=[0, 2, 1])))
     net.give(net.op("MatMul", net.op("MatMul", weights, x), values(3, 40, 20)))
     check(net)
+
+
+def test_weights_of_other_rows_are_not_those_of_a_block(room: int) -> None:
+    """What is added to the products is the transposed weights."""
+    net, rng = Net(), np.random.default_rng(2)
+    x, v = (net.feed(n, rng.standard_normal((2, 40, 40)).astype(np.float32)) for n in "xv")
+    weights = net.op("Softmax", net.op("MatMul", x, net.op("Transpose", v, perm=[0, 2, 1])))
+    mixed = net.op("MatMul", weights, v)
+    net.give(net.op("Add", mixed, net.op("Transpose", weights, perm=[0, 2, 1])))
+    assert not any(x.performs("", "Softmax") and x.performs("", "Add") for x in fused(check(net)))
