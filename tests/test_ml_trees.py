@@ -22,7 +22,10 @@ NAN = np.where(
 ).astype(np.float32)
 WIDE = np.random.default_rng(8).normal(size=(9, FEATURES))
 CASES = [
-    *(regressor(1, f"sum of {n} rows", x=x_of(np.random.default_rng(2), n)) for n in (1, 3, 8, 20)),
+    *(
+        regressor(1, f"sum of {n} rows", x=x_of(np.random.default_rng(2), n))
+        for n in (1, 3, 4, 8, 10, 13, 14, 20)
+    ),
     *(regressor(3, mode, modes=[mode], x=NAN) for mode in MODES),
     *(regressor(4, f"{mode} missing", modes=[mode], x=NAN, missing=True) for mode in MODES),
     regressor(9, "all modes", modes=MODES, x=NAN, missing=True),
@@ -41,6 +44,7 @@ CASES = [
     regressor(15, "PROBIT", post_transform="PROBIT", tolerance=None),
     regressor(15, "LOGISTIC of one target", post_transform="LOGISTIC", tolerance=None),
     regressor(16, "float64", x=WIDE),
+    regressor(16, "float64, all modes", x=NAN.astype(np.float64), modes=MODES, missing=True),
     regressor(17, "int64", x=x_of(np.random.default_rng(2), 9, np.int64), tolerance=None),
     regressor(18, "a vector", x=x_of(np.random.default_rng(2), 1)[0], tolerance=None),
     regressor(19, "one leaf", depth=0, trees=1),

@@ -26,7 +26,7 @@ from sardonyx.kernel.share import LINE
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
-LEAST = 8  # a shorter innermost axis is not worth a strip
+LEAST = 8  # a shorter innermost axis is not worth a strip, but of chains, which wait for themselves
 FAR = 512  # elements between terms, from which on more lanes are taken together
 MANY, FEWER = 256, 64  # so many: of one accumulator each, and of sixteen
 TERMS = 4  # that a lane of a wide strip takes at a time
@@ -42,9 +42,8 @@ def _fold_of(s: Compute) -> Fold | None:
     """The fold to take in lanes. Other folds must not depend on the last axis."""
     if not s.axes:
         return None
-    axis = s.axes[-1]
-    if isinstance(axis.extent, int) and axis.extent < LEAST:
-        return None
+    axis = _lanes_of(s)
+    short = isinstance(axis.extent, int) and axis.extent < LEAST
     if any(isinstance(e, Load) and e.mode == "trap" for e in walk(s.expr)):
         return None
     found = [e for e in walk(s.expr) if isinstance(e, Fold)]
@@ -57,8 +56,15 @@ def _fold_of(s: Compute) -> Fold | None:
     if fold.kind == "prod" and fold.dtype.is_float:
         return None
     chain = fold.kind == "dot" and fold.dtype.is_float
+    if short and (not chain or axis.extent == 1):
+        return None
     near = chain or any(_along(e, axis) for term in fold.terms for e in walk(term))
     return fold if near else None
+
+
+def _lanes_of(s: Compute) -> Axis:
+    """The last axis, or the last but those of one point."""
+    return next((a for a in reversed(s.axes) if a.extent != 1), s.axes[-1])
 
 
 def _along(e: Expr, axis: Axis) -> bool:
@@ -71,9 +77,9 @@ def _along(e: Expr, axis: Axis) -> bool:
 
 def print_lanes(s: Compute, names: Writer) -> list[str]:
     """The loop nest of s in strips along its last axis."""
-    axis, fold = s.axes[-1], _fold_of(s)
+    axis, fold = _lanes_of(s), _fold_of(s)
     assert fold is not None
-    heads = [names.loop(a) for a in s.axes[:-1]]
+    heads = [names.loop(a) for a in s.axes if a is not axis]
     others = [e for e in walk(s.expr) if isinstance(e, Fold) and e is not fold]
     before, texts = evaluate(names, others)
     names.given.update(zip(others, texts, strict=True))
@@ -119,7 +125,7 @@ def _width(s: Compute, fold: Fold) -> int:
     """How many lanes are taken together: more where each term lies far from the one before it, so
     that few of each line or page are not all that is read while it is near; and more of a chain
     through memory, which takes longer than to load and store some vectors."""
-    axis = s.axes[-1]
+    axis = _lanes_of(s)
     if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
         return LANES
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))

@@ -1,10 +1,11 @@
 """Iterated values (walks through tables) of several points at a time.
 
-    for eight points q of the two innermost axes together:
-        s0 = start .. s7 = start; until none of them changes: s0 = step(s0) .. s7 = step(s7)
+    for ten points q of the two innermost axes together, then four, then one:
+        s0 = start .. s9 = start; until none of them changes: s0 = step(s0) .. s9 = step(s9)
 
-A step waits for memory, and where a walk ends cannot be foretold: eight walks that wait together
-take little longer than one. The points are those of both axes, flattened, so that it does not
+A step waits for memory, and where a walk ends cannot be foretold: ten walks that wait together
+take little longer than one. Where no walk is long, all of its steps cost less than to ask after
+each whether one is left. The points are those of both axes, flattened, so that it does not
 matter which of them is long.
 """
 
@@ -14,7 +15,8 @@ from sardonyx.kernel.expr import Expr, Fold, Iterate, Load, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.write import Writer, bare, evaluate, stored
 
-AT_ONCE = 8
+AT_ONCE = (10, 4)
+LONG = 16  # steps, from which on it is asked whether walks have ended
 
 
 def walk_of(s: Compute) -> Iterate | None:
@@ -29,7 +31,7 @@ def walk_of(s: Compute) -> Iterate | None:
 
 
 def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
-    """The loop nest of s with eight points of its last two axes at once."""
+    """The loop nest of s with ten points of its last two axes at once."""
     heads = [names.loop(a) for a in s.axes[:-2]]
     outer, inner = s.axes[-2:]
     rows, columns = names.size(outer.extent), names.size(inner.extent)
@@ -42,9 +44,7 @@ def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
         *heads,
         "{",
         f"int64_t {q} = {first}, {at[outer]} = {begin[0]}, {at[inner]} = {begin[1]};",
-        f"for (; {q} + {AT_ONCE} <= {end}; {q} += {AT_ONCE}) {{",
-        *_together(s, found, names, at, advance),
-        "}",
+        *(line for n in AT_ONCE for line in _together(n, s, found, names, at, (q, end, advance))),
         f"for (; {q} < {end}; {q}++) {{",
         *_element(s, names, at, {}),
         *advance,
@@ -55,30 +55,38 @@ def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
 
 
 def _together(
-    s: Compute, found: Iterate, names: Writer, at: dict[Expr, str], advance: list[str]
+    n: int,
+    s: Compute,
+    found: Iterate,
+    names: Writer,
+    at: dict[Expr, str],
+    loop: tuple[str, str, list[str]],
 ) -> list[str]:
-    """Eight walks in step with one another, then what they give."""
-    lines: list[str] = []
+    """n walks in step with one another, then what they give, while there are so many points."""
+    q, end, advance = loop
+    lines = [f"for (; {q} + {n} <= {end}; {q} += {n}) {{"]
     states, places = [], []
-    for _ in range(AT_ONCE):
+    for _ in range(n):
         place: dict[Expr, str] = {a: names.fresh(text[0]) for a, text in at.items()}
         lines += [f"const int64_t {new} = {at[a]};" for a, new in place.items()]
         before, (start,) = _given(names, [found.start], place, {})
         states.append(names.fresh("v"))
         places.append(place)
         lines += [*before, f"int64_t {states[-1]} = {bare(start)};", *advance]
-    count, changed = names.fresh("q"), names.fresh("v")
-    head = f"for (int64_t {count} = 0; {count} < {names.size(found.count)}; {count}++) {{"
-    lines += [head, f"int64_t {changed} = 0;"]
+    count, changed = names.fresh("q"), names.fresh("v") if found.count > LONG else None
+    lines += [f"for (int64_t {count} = 0; {count} < {names.size(found.count)}; {count}++) {{"]
+    lines += [f"int64_t {changed} = 0;"] if changed else []
     for place, state in zip(places, states, strict=True):
         before, (after,) = _given(names, [found.step], place, {found.axis: state})
         then = names.fresh("v")
         lines += [*before, f"const int64_t {then} = {bare(after)};"]
-        lines += [f"{changed} |= {then} ^ {state};", f"{state} = {then};"]
-    lines += [f"if ({changed} == 0) break;", "}"]
+        lines += [f"{changed} |= {then} ^ {state};"] if changed else []
+        lines += [f"{state} = {then};"]
+    lines += [f"if ({changed} == 0) break;"] if changed else []
+    lines += ["}"]
     for place, state in zip(places, states, strict=True):
         lines += ["{", *_element(s, names, place, {found: state}), "}"]
-    return lines
+    return [*lines, "}"]
 
 
 def _given(

@@ -3,7 +3,7 @@
     packed sum of products          register tiles: kernel/print_product.py
     window in lanes                 neighbours at a time, borders inside: print_windows
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
-    iterated value                  eight points at a time: print_walk
+    iterated value                  ten points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
     chain with a short way          where a whole strip may take it: print_near

@@ -1,6 +1,6 @@
 """Trees of ai.onnx.ml as tables that a kernel walks.
 
-    nodes[s] = ((feature, threshold), (next if false, next if true))
+    nodes[s] = ((feature, rank of the threshold), (next if false, next if true))
 
 Every node mode becomes one of two tests, x <= threshold and x == threshold, and a NaN goes to the
 true side where the node's flag says so: `x > t` is `x <= t` with the sides exchanged, `x < t` is
@@ -42,8 +42,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """nodes: (rows, 2, 2), integers as wide as the thresholds, whose bits they hold. tests: (rows,)
-    uint8, 1 for x == threshold, plus 2 where a NaN goes to the true side; None where all are 0.
+    """nodes: (rows, 2, 2), integers as wide as the thresholds, whose ranks they hold. tests:
+    (rows,) uint8, 1 for x == threshold, plus 2 where a NaN goes to the true side; None where all
+    are 0.
     roots: (trees,). Rows from `inner` on are leaves. depth: of the longest walk. leaves: for each
     tree the payouts of its leaves, in the order of their rows. features: the least number."""
 
@@ -180,7 +181,7 @@ def _tabled(
     word = np.dtype(f"int{dtype.bits}")
     table = np.zeros((rows, 2, 2), word)
     table[:count, 0, 0] = [n.feature for n in inner]
-    table[:count, 0, 1] = np.array([n.threshold for n in inner], dtype.numpy).view(word)
+    table[:count, 0, 1] = ranks(np.array([n.threshold for n in inner], dtype.numpy))
     to = np.array(links, word).reshape(-1, 2)
     table[:count, 1] = np.where(to < 0, count + ~to, to)
     table[count:, 1] = np.arange(count, rows, dtype=word)[:, None]
@@ -197,6 +198,14 @@ def _tabled(
         payouts,
         features,
     )
+
+
+def ranks(x: Array) -> Array:
+    """Integers in the order of floats, one for both zeros; NaN, to which nothing is equal or less,
+    below them all. Integers, since what a walk waits for is most of all its comparison."""
+    word = np.iinfo(f"int{8 * x.itemsize}")
+    bits = (x + x.dtype.type(0)).view(word.dtype)
+    return np.where(np.isnan(x), word.min, np.where(bits < 0, bits ^ word.max, bits))
 
 
 def sets(members: Array) -> Iterator[list[float]]:

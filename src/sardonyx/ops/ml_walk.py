@@ -187,7 +187,7 @@ def _sure(e: Expr | None) -> Expr:
 def _payouts(k: Builder, forest: Forest, nodes: Array, x: Tensor, dtype: DType) -> Tensor:
     """(trees, n): what the walk of each tree finds in place of a threshold."""
     tests = None if forest.tests is None else k.constant(forest.tests)
-    walk = _Walk(k.constant(nodes), tests, x)
+    walk = _Walk(k.constant(nodes), tests, _ranks(k, x))
     roots = k.constant(forest.roots)
     shape = (len(forest.roots), x.shape[0])
 
@@ -201,8 +201,27 @@ def _payouts(k: Builder, forest: Forest, nodes: Array, x: Tensor, dtype: DType) 
     return k.compute(shape, found, dtype)
 
 
+def _nan(word: DType) -> Expr:
+    """The rank of NaN."""
+    return lift((1 << (word.bits - 1)) - 1, word)
+
+
+def _ranks(k: Builder, x: Tensor) -> Tensor:
+    """The ranks of x (ml_forest.ranks), but that of NaN, which is above them all."""
+    word = t.int64 if x.dtype is t.float64 else t.int32
+    most = _nan(word)
+
+    def rank(*i: Expr) -> Expr:
+        bits = alu("bits", x[i] + 0.0)
+        return where(alu("isnan", x[i]), most, where(bits < 0, bits ^ most, bits))
+
+    return k.compute(x.shape, rank, word)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk:
+    """x: the ranks of what is tested."""
+
     nodes: Tensor
     tests: Tensor | None
     x: Tensor
@@ -214,13 +233,13 @@ class _Walk:
     def _holds(self, s: Expr, n: Expr) -> Expr:
         """Whether the test of row s holds for input row n."""
         value = self.x[n, cast(self.nodes[s, 0, 0], t.int64)]
-        threshold = alu("bits", self.nodes[s, 0, 1])
+        threshold = self.nodes[s, 0, 1]
         if self.tests is None:
             return value <= threshold
         test = cast(self.tests[s], t.int32)
         equal = value.eq(threshold)
         holds = equal | ((test & 1).eq(0) & (value <= threshold))
-        return holds | ((test >= 2) & alu("isnan", value))
+        return holds | ((test >= 2) & value.eq(_nan(value.dtype)))
 
     def payout(self, s: Expr, dtype: DType) -> Expr:
         held = self.nodes[s, 0, 1]
