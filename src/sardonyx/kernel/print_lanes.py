@@ -33,13 +33,13 @@ TERMS = 4  # that a lane of a wide strip takes at a time
 
 
 def suits_lanes(s: Compute) -> bool:
-    """Whether s has one fold along the last axis of s, whose terms are neighbours there, or which
-    is a sum of products of floats: sixteen of its chains go on where one waits for itself."""
+    """Whether s has one fold along its lanes (_lanes_of), whose terms are neighbours there, or
+    which is a sum of products of floats: up to sixteen chains go on where one waits for itself."""
     return _fold_of(s) is not None
 
 
 def _fold_of(s: Compute) -> Fold | None:
-    """The fold to take in lanes. Other folds must not depend on the last axis."""
+    """The fold to take in lanes. Other folds must not depend on their axis."""
     if not s.axes:
         return None
     axis = _lanes_of(s)
@@ -76,7 +76,7 @@ def _along(e: Expr, axis: Axis) -> bool:
 
 
 def print_lanes(s: Compute, names: Writer) -> list[str]:
-    """The loop nest of s in strips along its last axis."""
+    """The loop nest of s in strips along the axis of its lanes."""
     axis, fold = _lanes_of(s), _fold_of(s)
     assert fold is not None
     heads = [names.loop(a) for a in s.axes if a is not axis]

@@ -202,7 +202,7 @@ def _payouts(k: Builder, forest: Forest, nodes: Array, x: Tensor, dtype: DType) 
 
 
 def _nan(word: DType) -> Expr:
-    """The rank of NaN."""
+    """The rank of NaN in what is tested."""
     return lift((1 << (word.bits - 1)) - 1, word)
 
 
