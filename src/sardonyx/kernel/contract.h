@@ -252,7 +252,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   for (j = 0; j < runs; j++) {
     const int lo = 0, hi = n;
     const int64_t count = j + 1 < runs ? terms : terms - kept, end = part->at[j] + count * step, then = part->at[j + 1];
-    const float *const next = w + 16 * part->rows;
+    const float *const next = w + part->on[j];
     k = part->at[j];
     (void)then;
 #define SX_SOON(t) if (n > t) SX_AHEAD(x##t + then);
@@ -354,8 +354,8 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 /* The tiles that there are, each a function of its own, compiled once. */
 #if SX_ROWS == 14
 #define SX_TILES(M)                                                                                  \
-  M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)    \
-  M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
+  M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2)    \
+  M(7, 1) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
 #elif SX_ROWS == 6
 #define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
 #else

@@ -16,13 +16,14 @@ neighbours in A along the innermost of the fold's axes; B is packed [batch][N/16
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.edges import Edge, without_edges
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -66,6 +67,7 @@ class Contraction:
     axes of B alone, outermost first. tail: how many terms the innermost of the fold's axes has
     under the last index of the outermost, where the fold's predicate cuts it (channels that do not
     fill their last block). around: the loops around the Compute that A's address depends on.
+    edges: of axes of rows, which leave out terms at their ends.
     """
 
     compute: Compute
@@ -80,6 +82,7 @@ class Contraction:
     k: tuple[Walk, ...]
     tail: int | None = None
     around: tuple[Walk, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
     @property
     def rows(self) -> Dim:
@@ -111,13 +114,15 @@ def contraction(s: Compute, lanes: Axis) -> Contraction | None:
     terms = factors(fold)
     if terms is None:
         return None
-    tail = None if fold.when is None else tail_of(fold, fold.when)
-    if fold.when is not None and tail is None:
+    when, edges = without_edges(fold.when)
+    tail = None if when is None else tail_of(fold, when)
+    if when is not None and tail is None:
         return None
     free = free_axes(*terms)
     for a, b in (terms, terms[::-1]):
         if lanes in free[id(b)] and lanes not in free[id(a)] and isinstance(a, Load):
-            return _split(s, lanes, fold, (a, b), (free[id(a)], free[id(b)]), tail)
+            c = _split(s, lanes, fold, (a, b), (free[id(a)], free[id(b)]), tail)
+            return c if c is None or not edges else _with_edges(c, edges)
     return None
 
 
@@ -169,15 +174,16 @@ def pair_of(fold: Fold) -> int | None:
 
 
 def terms_of(fold: Fold) -> int | None:
-    """How many terms are taken, less those `when` leaves out of the last run; None where that is
-    not known."""
+    """How many terms are taken, less those `when` leaves out of the last run (edges are not
+    counted); None where that is not known."""
     extents = [axis.extent for axis in fold.axes]
     sizes = [n for n in extents if isinstance(n, int)]
     if len(sizes) != len(extents):
         return None
-    if fold.when is None:
+    when, _ = without_edges(fold.when)
+    if when is None:
         return prod(sizes)
-    tail, run = tail_of(fold, fold.when), sizes[-1]
+    tail, run = tail_of(fold, when), sizes[-1]
     return None if tail is None else prod(sizes[1:-1]) * (run * (sizes[0] - 1) + tail)
 
 
@@ -237,6 +243,11 @@ def _split(
     )  # fmt: skip
 
 
+def _with_edges(c: Contraction, edges: tuple[Edge, ...]) -> Contraction | None:
+    rows = {w.axes[0] for w in c.m}
+    return replace(c, edges=edges) if all(e.axis in rows for e in edges) else None
+
+
 def flat(load: Load) -> Dim | None:
     """The row-major address of a load, in elements, as an affine form."""
     return position(load.index, load.buffer.shape)
@@ -251,20 +262,21 @@ def _origin(address: Dim, axes: Sequence[Axis]) -> Dim:
     return rest
 
 
-def merged(walks: Sequence[Walk]) -> list[Walk]:
-    """Neighbouring axes as one, where A steps through both evenly; without those of extent 1."""
-    return [w for w, _ in merged_with([(w, ()) for w in walks])]
+def merged(walks: Sequence[Walk], apart: Collection[Axis] = ()) -> list[Walk]:
+    """Neighbouring axes as one, where A steps through both evenly; without those of extent 1.
+    apart: axes that stay by themselves."""
+    return [w for w, _ in merged_with([(w, ()) for w in walks], apart)]
 
 
 def merged_with(
-    walks: Sequence[tuple[Walk, tuple[Dim, ...]]],
+    walks: Sequence[tuple[Walk, tuple[Dim, ...]]], apart: Collection[Axis] = ()
 ) -> list[tuple[Walk, tuple[Dim, ...]]]:
     """The same of axes with their steps in other tensors, which are to be even there too."""
     out: list[tuple[Walk, tuple[Dim, ...]]] = []
     for w, others in walks:
         if w.extent == 1:
             continue
-        if out:
+        if out and not any(a in apart for a in (*out[-1][0].axes, *w.axes)):
             last, before = out[-1]
             if [last.a, *before] == [step * w.extent for step in (w.a, *others)]:
                 w = Walk((*last.axes, *w.axes), last.extent * w.extent, w.a)

@@ -94,7 +94,7 @@ SX_TILE void sx_half_tile(const int n, const int nb, SX_PARAMETERS(float, float,
   for (j = 0; j < runs; j++) {
     int64_t k = part->at[j];
     const int64_t end = k + terms * step, then = part->at[j + 1];
-    const float *const next = w + 16 * part->rows, *last = w + apart;
+    const float *const next = w + part->on[j], *last = w + apart;
     (void)then;
     SX_HALF_OVER(SX_SOON)
 #if SX_FOURS

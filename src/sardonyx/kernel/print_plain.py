@@ -96,7 +96,8 @@ def plain_of(c: Contraction) -> Plain | None:
     if found or (slope and not (bias and slope.is_vector and slope.block == bias.block)):
         return None
     away = (0,) * len(c.m) if rest is None else rest.rows
-    rows = merged_with(list(zip(c.m, zip(out.rows, away, strict=True), strict=True)))
+    walks = list(zip(c.m, zip(out.rows, away, strict=True), strict=True))
+    rows = merged_with(walks, [e.axis for e in c.edges])
     if len(rows) > MOST_ROWS:
         return None
     return Plain(tuple(rows), out, bias, slope, rest, least, most, scale)

@@ -68,8 +68,8 @@ def packed_product(s: Compute) -> Product | None:
     packed, pairs = (None, None) if c is None else _operand(c.b)
     if c is None or packed is None or not _is_packed(c, packed):
         return None
-    plain, runs = plain_of(c), _runs(c)
-    rows = merged(c.m) if plain is None else [w for w, _ in plain.rows]
+    plain, runs = plain_of(c), runs_of(c)
+    rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
     return Product(c, packed, tuple(rows), tuple(runs), pairs, plain)
@@ -154,13 +154,26 @@ def _is_part(e: Expr, op: str, axis: Axis, n: int) -> bool:
     return False
 
 
-def _runs(c: Contraction) -> list[Walk]:
+def rows_of(c: Contraction) -> list[Walk]:
+    """The rows: axes, the outermost first."""
+    return merged(c.m, [e.axis for e in c.edges])
+
+
+def runs_of(c: Contraction) -> list[Walk]:
     """The terms: loops, the outermost first, then the run."""
     if c.tail is not None:
         return [c.k[0], *(w for w in c.k[1:-1] if w.extent != 1), c.k[-1]]
+    apart = [e.terms for e in c.edges]
     if c.pair is not None and not is_multiple(c.k[c.pair].extent, c.at_once):
-        return [*merged(c.k[: c.pair]), c.k[c.pair]]
-    return merged(c.k) or [Walk((), 1, 1)]
+        return [*merged(c.k[: c.pair], apart), c.k[c.pair]]
+    found = merged(c.k, apart) or [Walk((), 1, 1)]
+    match found:  # the ends of a run may be left out
+        case [*loops, Walk((axis,), n, step), last] if axis in apart and len(last.axes) == 1:
+            whole = n * last.extent
+            short = isinstance(whole, int) and whole <= LONGEST
+            if short and step == last.a * last.extent and last.axes[0] not in apart:
+                return [*loops, Walk((axis, *last.axes), whole, last.a)]
+    return found
 
 
 def is_half(c: Contraction) -> bool:
@@ -205,6 +218,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
         "0" if p.pairs is None else _operand_address(p, p.pairs, names),
         "runs",
         str(len(segments(p))),
+        "edges" if c.edges else "0",
         *finish,
         f"{{{', '.join(map(names.size, _choice(p, names)))}}}",
         _back(p, names, scope),
@@ -213,8 +227,32 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
     return [
         *lines,
         f"const sx_run runs[] = {{{listed}}};",
+        *_edges(p),
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
+
+
+def _edges(p: Product) -> list[str]:
+    """The declaration of what each axis of the rows leaves out."""
+    if not p.c.edges:
+        return []
+    listed = ", ".join("{" + ", ".join(map(str, x)) + "}" for x in edges_of(p))
+    return [f"const sx_edge edges[] = {{{listed}}};"]
+
+
+def edges_of(p: Product) -> list[list[Dim]]:
+    """The fields of the sx_edge of each axis of the rows."""
+    found: list[list[Dim]] = [[0] * 5] * (MOST_ROWS - len(p.rows))
+    loops, run = p.runs[:-1], p.runs[-1]
+    for w in p.rows:
+        e = next((e for e in p.c.edges if (e.axis,) == w.axes), None)
+        if e is None:
+            found.append([0] * 5)
+            continue
+        loop = next((i for i, x in enumerate(loops) if x.axes == (e.terms,)), MOST_LOOPS)
+        each = product(tuple(a.extent for a in run.axes[1:])) if loop == MOST_LOOPS else 1
+        found.append([e.lead, e.trail, loop, each * e.first, each * e.last])
+    return found
 
 
 def _back(p: Product, names: Writer, scope: Scope) -> str:
@@ -234,9 +272,10 @@ def _choice(p: Product, names: Writer) -> tuple[Dim, Dim, Dim, Dim]:
 
 def shape_of(p: Product) -> str | None:
     """What a schedule may be chosen by; None where a size is not known."""
-    rows = [(w.extent, w.a) for w in p.rows]
-    blocks = product((*(w.extent for w in p.c.n), blocks_of(p.c)))
-    parts = (("rows", rows), ("blocks", [(blocks,)]), ("runs", segments(p)))
+    rows: list[list[Dim]] = [[w.extent, w.a] for w in p.rows]
+    blocks: list[list[Dim]] = [[product((*(w.extent for w in p.c.n), blocks_of(p.c)))]]
+    parts = [("rows", rows), ("blocks", blocks), ("runs", segments(p))]
+    parts += [("edges", edges_of(p))] if p.c.edges else []
     numbers = [d for _, part in parts for group in part for d in group]
     if not all(isinstance(d, int) for d in numbers):
         return None

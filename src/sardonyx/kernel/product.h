@@ -28,6 +28,9 @@
 /* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
    x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
+/* The first `lead` rows along an axis leave out the first turns of a loop around the runs, so many, and the last
+   `trail` rows the last; loop 3: these are terms of each run. */
+typedef struct { int64_t lead, trail, loop, first, last; } sx_edge;
 /* What becomes of the sums acc[count][16] of the rows from `row` on of one block. */
 typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t count, int64_t block);
 /* What becomes of float32 sums of whole blocks where it is so little that tiles do it in registers:
@@ -90,17 +93,18 @@ typedef struct {
                                      next may be taken with them; 0: nothing is known */
   const sx_run *runs;
   int64_t count; /* of runs */
+  const sx_edge *edges; /* of each of the rows' axes; 0: all rows take all terms */
   const sx_plain *plain; /* 0: finish takes all sums */
   sx_finish *finish;     /* 0: plain takes all */
   const void *self;
   sx_choice choice;
   int64_t back; /* odd: blocks are taken from the last on (where half is 0): what the call before read last is near */
 } sx_product;
-/* Runs of terms that are taken in one pass: where each begins in x, and once more the last; rows of 16 that w
-   has for each, filled up to the terms that are taken at a time; what is known of pairs of them, or 0. What becomes
-   of the sums from the tile's first block on, where they are now complete; or 0. */
+/* Runs of terms that are taken in one pass: where each begins in x, and once more the last; how far on the next
+   begins in w; rows of 16 that w has for each, filled up to the terms that are taken at a time; what is known of pairs
+   of them, or 0. What becomes of the sums from the tile's first block on, where they are now complete; or 0. */
 typedef struct sx_part {
-  const int64_t *at;
+  const int64_t *at, *on;
   int64_t count, n, s, rows;
   const unsigned char *pairs;
   const sx_plain *plain;
@@ -113,25 +117,41 @@ typedef struct sx_part {
       int64_t times
 #define SX_ARGUMENTS x, at, w, wb, part, soon, fresh, acc, times
 typedef void sx_any(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void));
+/* So many rows of a chunk that take the same terms: all, or all but these of the loops around runs, and of each run. */
+typedef struct { int64_t rows; int all; int64_t first[4], last[4]; } sx_group;
+#define SX_GROUPS 7 /* one, and the two ends of three axes */
+/* at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`, at + 3 * SX_CHUNK: its number. */
 typedef struct {
   const sx_product *g;
   const int64_t *at;
   char *acc;
-  int64_t first, count; /* rows */
+  const sx_group *groups;
+  int64_t some, count; /* groups, rows */
   sx_choice choice;
 } sx_chunk;
 
-/* The rows of a chunk with a part of the terms of the blocks from b on. The first four tiles fetch the
-   weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time, and equal
-   tiles of which nothing is left to finish are one call (one block and two apart: one formula for both made AVX2
+/* Passes on the sums of n rows of a chunk, from the t-th on, of block b: as few calls as their numbers, which ascend,
+   allow. */
+SX_TILE void sx_passed_on(const sx_chunk *c, const char *acc, int64_t t, int64_t n, int64_t b) {
+  const int64_t *const row = c->at + 3 * SX_CHUNK + t;
+  int64_t i, j;
+  for (i = 0; i < n; i = j) {
+    for (j = row[n - 1] - row[i] == n - 1 - i ? n : i + 1; j < n && row[j] == row[i] + j - i;) j++;
+    c->g->finish(c->g->self, acc + 64 * i, row[i], j - i, b);
+  }
+}
+/* The rows first .. end - 1 of a chunk with a part of the terms of the blocks from b on. The first four tiles of the
+   chunk fetch the weights of the next pass, at `soon`. The sums of one block are finished some tiles at a time, and
+   equal tiles of which nothing is left to finish are one call (one block and two apart: one formula for both made AVX2
    2 % slower). Usual tiles have a call of their own, with numbers that the compiler knows. */
-SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, const char *w,
-                     uintptr_t soon, const sx_part *part, int fresh, int last) {
+SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t first, int64_t end, int64_t b,
+                     int64_t nb, const char *w, uintptr_t soon, const sx_part *part, int fresh, int last) {
   const sx_product *const g = c->g;
   const int64_t terms = part->rows * part->count, quarter = terms / 4 * 16 * k->size;
-  int64_t t, q, i, done = 0;
-  for (t = 0, q = 0; t < c->count; q++) {
-    const int64_t left = c->count - t, full = c->choice.tile;
+  int64_t t, q, i, done = first;
+  if (first) soon = (uintptr_t)w;
+  for (t = first, q = 0; t < end; q++) {
+    const int64_t left = end - t, full = c->choice.tile;
     const int usual = nb == 1 && full == k->tile && left >= full * full;
     const int64_t n = usual ? k->tile : sx_even(k, full, left, nb);
     const int64_t alike = k->many && nb == 1 && left >= full * full ? (left - full * full) / full + 1 : 1;
@@ -142,49 +162,65 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
       tile(k->tile, 1, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     else
       tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
-    soon = q < 3 ? soon + (uintptr_t)quarter : (uintptr_t)w;
-    for (i = 0; last && nb > 1 && i < nb; i++) g->finish(g->self, acc + 64 * n * i, c->first + t, n, b + i);
+    soon = q < 3 && first == 0 ? soon + (uintptr_t)quarter : (uintptr_t)w;
+    for (i = 0; last && nb > 1 && i < nb; i++) sx_passed_on(c, acc + 64 * n * i, t, n, b + i);
     t += n * times;
-    if (last && nb == 1 && (t - done >= SX_BATCH || t == c->count)) {
-      g->finish(g->self, c->acc + 64 * done, c->first + done, t - done, b);
+    if (last && nb == 1 && (t - done >= SX_BATCH || t == end)) {
+      sx_passed_on(c, c->acc + 64 * done, done, t - done, b);
       done = t;
     }
   }
+}
+/* Where the runs p .. p + count - 1 that a group takes begin in x; in w, where the first does, after the p-th, and how
+   far on the next ones; how many they are. */
+SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_t count, int64_t rows, int64_t *at,
+                         int64_t *on, int64_t *first) {
+  int64_t i0 = 0, i1 = 0, i2 = 0, j, n = 0, before = 0;
+  if (p) i2 = p % run->d2, i1 = p / run->d2 % run->d1, i0 = p / run->d2 / run->d1;
+  for (*first = j = 0; j < count; j++) {
+    if (q->all || (i0 >= q->first[0] && i0 < run->d0 - q->last[0] && i1 >= q->first[1] && i1 < run->d1 - q->last[1] &&
+                   i2 >= q->first[2] && i2 < run->d2 - q->last[2])) {
+      at[n] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2 + q->first[3] * run->s;
+      if (n) on[n - 1] = 16 * (j - before) * rows; else *first = 16 * (j * rows + q->first[3]);
+      before = j, n++;
+    }
+    if (++i2 == run->d2) {
+      i2 = 0;
+      if (++i1 == run->d1) i1 = 0, i0++;
+    }
+  }
+  if (n) at[n] = at[n - 1], on[n - 1] = 0;
+  return n;
 }
 /* The rows of a chunk with all terms of the blocks from b on, some runs at a time. done: their sums are finished
    in registers. */
 SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, int done) {
   const sx_product *const g = c->g;
   sx_plain plain;
-  int64_t table[SX_PASS + 1], r, p;
+  int64_t at[SX_PASS + 1], on[SX_PASS], r, p;
   const char *const whole = g->w, *w = whole + b * g->wb * k->size;
   int fresh = 1, last;
   for (r = 0; r < g->count; r++) {
     const sx_run *const run = g->runs + r;
     const int64_t rows = (run->rows + k->some - 1) & -k->some, runs = run->d0 * run->d1 * run->d2;
     const int64_t most = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1;
-    int64_t i0 = 0, i1 = 0, i2 = 0;
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
-      sx_part part = {table, count, run->n, run->s, rows, 0, 0};
-      const char *next;
-      uintptr_t soon;
-      int64_t j;
-      for (j = 0; j < count; j++) {
-        table[j] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
-        if (++i2 == run->d2) {
-          i2 = 0;
-          if (++i1 == run->d1) i1 = 0, i0++;
-        }
-      }
-      table[count] = count ? table[count - 1] : 0;
+      const char *const next = w + 16 * rows * count * k->size;
+      sx_part part = {at, on, 0, 0, run->s, rows, 0, 0};
+      int64_t i, ahead, t = 0;
+      last = r == g->count - 1 && p + (count ? count : 1) >= runs;
       if (g->pairs) part.pairs = (const unsigned char *)g->pairs + (w - whole) / (16 * k->some * k->size);
-      p += count ? count : 1;
-      last = r == g->count - 1 && p >= runs;
       if (last && done) plain = sx_plain_from(*g->plain, b, nb), part.plain = &plain;
-      next = w + 16 * rows * count * k->size;
-      soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
-      sx_pass(k, tile, c, b, nb, w, soon, &part, fresh, last && !done);
+      for (i = 0; i < c->some; i++) {
+        const sx_group *const q = c->groups + i;
+        const uintptr_t soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
+        part.count = sx_taken(run, q, p, count, rows, at, on, &ahead);
+        part.n = run->n - q->first[3] - q->last[3];
+        sx_pass(k, tile, c, t, t + q->rows, b, nb, w + ahead * k->size, soon, &part, fresh, last && !done);
+        t += q->rows;
+      }
+      p += count ? count : 1;
       w = next;
       fresh = 0;
     }
@@ -215,34 +251,69 @@ SX_TILE void sx_line(int64_t *at, int64_t first, int64_t step, int64_t n) {
   int64_t i;
   for (i = 0; i < n; i++, first += step) at[i] = first;
 }
+/* Appends those of `count` rows from `first` on that are within low .. high - 1 along each axis; how many there are
+   then. */
+SX_TILE int64_t sx_within(const sx_product *g, int64_t *at, int64_t first, int64_t count, const int64_t *low,
+                          const int64_t *high, int64_t t) {
+  int64_t i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
+  const sx_plain *const y = g->plain;
+  while (count > 0) {
+    const int64_t all = g->m2 - i2 < count ? g->m2 - i2 : count, a = i2 < low[2] ? low[2] : i2;
+    const int64_t n = (i2 + all < high[2] ? i2 + all : high[2]) - a;
+    if (n > 0 && i0 >= low[0] && i0 < high[0] && i1 >= low[1] && i1 < high[1]) {
+      sx_line(at + t, i0 * g->x0 + i1 * g->x1 + a * g->x2, g->x2, n);
+      if (y) sx_line(at + SX_CHUNK + t, i0 * y->y0 + i1 * y->y1 + a * y->y2, y->y2, n);
+      if (y && y->rest) sx_line(at + 2 * SX_CHUNK + t, i0 * y->r0 + i1 * y->r1 + a * y->r2, y->r2, n);
+      if (g->finish) sx_line(at + 3 * SX_CHUNK + t, (i0 * g->m1 + i1) * g->m2 + a, 1, n);
+      t += n;
+    }
+    count -= all;
+    i2 = 0;
+    if (++i1 == g->m1) i1 = 0, i0++;
+  }
+  return t;
+}
+/* Where the rows of a chunk are, those together that take the same terms, first those that take all: the ends of an
+   axis are taken over all of the axes within it. How many groups there are. */
+SX_TILE int64_t sx_grouped(const sx_product *g, int64_t *at, int64_t first, int64_t count, sx_group *groups) {
+  int64_t kind, a, t = 0, some = 0;
+  for (kind = 0; kind < (g->edges ? SX_GROUPS : 1); kind++) {
+    const int64_t axis = kind ? (kind - 1) / 2 : 3, before = t;
+    int64_t low[3] = {0, 0, 0}, high[3] = {g->m0, g->m1, g->m2};
+    sx_group q = {0, kind == 0, {0, 0, 0, 0}, {0, 0, 0, 0}};
+    for (a = 0; g->edges && a < 3 && a <= axis; a++) {
+      const sx_edge *const e = g->edges + a;
+      if (a < axis)
+        low[a] = e->lead, high[a] -= e->trail;
+      else if (kind % 2)
+        high[a] = e->lead, q.first[e->loop] = e->first;
+      else
+        low[a] = high[a] - e->trail, q.last[e->loop] = e->last;
+    }
+    t = sx_within(g, at, first, count, low, high, t);
+    q.rows = t - before;
+    if (q.rows) groups[some++] = q;
+  }
+  return some;
+}
 /* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. Inner loops of the runs read what their
    neighbours read. */
 SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_product *g,
                      int64_t first, int64_t count, int64_t b0, int64_t b1) {
-  int64_t at[3 * SX_CHUNK], i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2, t;
+  int64_t at[4 * SX_CHUNK], t;
   char room[64 * 2 * SX_CHUNK + 64];
   char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   const int64_t end = first + count;
-  const sx_plain *const y = g->plain;
+  sx_group groups[SX_GROUPS];
   sx_shape shape = {count, 0, g->x2};
   int64_t chunk;
   for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
   chunk = sx_choose(k, shape, g->choice).chunk;
   for (; first < end; first += chunk) {
-    sx_chunk c = {g, at, acc, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
+    sx_chunk c = {g, at, acc, groups, 0, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
     shape.rows = c.count;
     c.choice = sx_choose(k, shape, g->choice);
-    for (t = 0; t < c.count;) {
-      const int64_t n = g->m2 - i2 < c.count - t ? g->m2 - i2 : c.count - t;
-      sx_line(at + t, i0 * g->x0 + i1 * g->x1 + i2 * g->x2, g->x2, n);
-      if (y) sx_line(at + SX_CHUNK + t, i0 * y->y0 + i1 * y->y1 + i2 * y->y2, y->y2, n);
-      if (y && y->rest) sx_line(at + 2 * SX_CHUNK + t, i0 * y->r0 + i1 * y->r1 + i2 * y->r2, y->r2, n);
-      t += n, i2 += n;
-      if (i2 == g->m2) {
-        i2 = 0;
-        if (++i1 == g->m1) i1 = 0, i0++;
-      }
-    }
+    c.some = sx_grouped(g, at, first, c.count, groups);
     sx_across(k, tile, h, small, &c, b0, b1);
   }
 }

@@ -9,7 +9,7 @@ the steps of a recurrent network) multiplies by is packed before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from sardonyx.dims import Dim, at_least
@@ -24,6 +24,7 @@ from sardonyx.kernel.contract import (
     limit_of,
     widened,
 )
+from sardonyx.kernel.edges import without_edges
 from sardonyx.kernel.expr import (
     Axis,
     Buffer,
@@ -115,7 +116,7 @@ def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     """s with the lanes that suit it: along an axis of weights that fills them, the innermost of
     several, else along its innermost axis."""
     found = (contraction(s, axis) for axis in reversed(s.axes))
-    known = [c for c in found if c is not None and _is_constant(c.b, constant)]
+    known = [c for c in found if c is not None and is_constant(c.b, constant)]
     if known:
         return max(known, key=_in_use)
     c = contraction(s, s.axes[-1]) if s.axes else None
@@ -131,7 +132,7 @@ def _in_use(c: Contraction) -> float:
     return share if share < 0.5 else 1.0
 
 
-def _is_constant(b: Expr, constant: set[Buffer]) -> bool:
+def is_constant(b: Expr, constant: Container[Buffer]) -> bool:
     return all(e.buffer.root in constant for e in walk(b) if isinstance(e, Load))
 
 
@@ -159,8 +160,9 @@ def _pack(c: Contraction, name: str) -> Pair:
         there[terms[pair]] = there[terms[pair]] * some + axes[-1]
     column = block * LANES + lane
     element = rewrite(c.b, {**there, c.lanes: column})
-    if c.fold.when is not None:  # an absent term may lie past the end of B
-        element = where(rewrite(c.fold.when, there), element, zero)
+    when, _ = without_edges(c.fold.when)
+    if when is not None:  # an absent term may lie past the end of B
+        element = where(rewrite(when, there), element, zero)
     if not (isinstance(n, int) and n % LANES == 0):
         element = where(column < n, element, zero)
     if pair is not None and not is_multiple(terms[pair].extent, some):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from sardonyx import types as t
@@ -15,9 +15,10 @@ from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.print_lanes import suits_lanes
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.windows import window_of
+from sardonyx.passes.absent import is_taken, leave_out
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.types import TensorType
+from sardonyx.types import Array, TensorType
 
 
 def pad_inputs(program: Program) -> Program:
@@ -25,11 +26,13 @@ def pad_inputs(program: Program) -> Program:
     tensors = dict(program.tensors)
     launches: list[Launch] = []
     for launch in program.launches:
-        launches.extend(_padded(launch, tensors))
+        launches.extend(_padded(launch, tensors, program.weights))
     return replace(program, tensors=tensors, launches=tuple(launches))
 
 
-def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
+def _padded(
+    launch: Launch, tensors: dict[str, TensorType], weights: Mapping[str, Array]
+) -> Iterator[Launch]:
     fold = None if _has_windows(launch) else convolution(launch) or _pool(launch)
     terms = None if fold is None else fold.terms
     if fold is not None and fold.kind == "dot":
@@ -46,7 +49,12 @@ def _padded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
             padded = unused(f"{name}.padded.{launch.writes[0]}", tensors)
             tensors[padded] = TensorType(x.buffer.dtype, shape)
             yield _pad(name, padded, x, before, shape)
-            launch = _reading(launch, x, Buffer("xp", x.buffer.dtype, shape), before, padded)
+            source = Buffer("xp", x.buffer.dtype, shape)
+            less = _reading(leave_out(launch, fold, x, weights), x, source, before, padded)
+            if is_taken(less, weights):
+                launch = less
+            else:
+                launch = _reading(launch, x, source, before, padded)
         else:
             launch = _reading(launch, x, x.buffer, before, name)
     yield launch

@@ -1,0 +1,142 @@
+"""Convolutions leave out the terms that lie in their padding, where that changes no bit.
+
+    y[oh] = bias + sum over kh of x[oh + kh - 1] * w[kh], else 0 * w[kh]
+        =>  y[0] = bias + sum over kh >= 1, y[last] = bias + sum over kh < 2
+
+A fused step with 0 * w, w finite, leaves each sum but -0, which may become +0, as it is, and a sum
+is -0 only where something is rounded to 0. From then on both sums are the same, or both zeros. So
+nothing of it is left where what follows adds a number that is not -0, or takes the maximum with
++0. What is known of weights and of that number is looked at here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import copysign
+
+import numpy as np
+
+from sardonyx.dims import Dim, atom
+from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.contract import MOST_ROWS, Contraction, contraction
+from sardonyx.kernel.edges import Edge, both, taken
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, children, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_product import MOST_LOOPS, rows_of, runs_of
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.known import Known
+from sardonyx.passes.pack import is_constant
+from sardonyx.passes.program import Launch
+from sardonyx.types import Array, float32
+
+NARROW = 63  # places of the innermost axis: else few of its ends are in a chunk of rows
+
+
+def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch:
+    """The launch whose sum of products, over the guarded load x, leaves out what lies outside."""
+    (s,) = launch.kernel.body if len(launch.kernel.body) == 1 else (None,)
+    names = zip(launch.kernel.inputs, launch.reads, strict=True)
+    known = {b: weights[n] for b, n in names if n and n in weights and b is not None}
+    if not isinstance(s, Compute) or not _may(s, fold, known) or not _is_zero(x.default):
+        return launch
+    edges = [e for e in _edges(s, fold, x) if e.lead or e.trail]
+    when = both(
+        [*([] if fold.when is None else [fold.when]), *(c for e in edges for c in taken(e))]
+    )
+    given: dict[Expr, Expr] = {fold: Fold("dot", fold.axes, fold.terms, when)}
+    made = Compute(s.buffer, s.axes, rewrite(s.expr, given))
+    return replace(launch, kernel=replace(launch.kernel, body=(made,))) if edges else launch
+
+
+def is_taken(launch: Launch, weights: Mapping[str, Array]) -> bool:
+    """Whether register tiles take the launch with its edges."""
+    (s,) = launch.kernel.body
+    names = zip(launch.reads, launch.kernel.inputs, strict=True)
+    known = {b for n, b in names if n in weights and b is not None}
+    found = [] if not isinstance(s, Compute) else [contraction(s, a) for a in s.axes]
+    return any(c is not None and is_constant(c.b, known) and _fits(c) for c in found)
+
+
+def _fits(c: Contraction) -> bool:
+    rows = len(rows_of(c)) <= MOST_ROWS
+    return bool(c.edges) and rows and len(runs_of(c)) - 1 <= MOST_LOOPS
+
+
+def _may(s: Compute, fold: Fold, known: Known) -> bool:
+    """Whether no bit depends on terms of 0: all weights are finite, and no -0 is left."""
+    loads = [e for e in walk(*fold.terms) if isinstance(e, Load) and e.buffer.root in known]
+    finite = all(np.isfinite(known[e.buffer.root]).all() for e in loads)
+    return fold.dtype is float32 and bool(loads) and finite and _is_mended(s.expr, fold, known)
+
+
+def _is_mended(root: Expr, e: Expr, known: Known) -> bool:
+    """Whether a zero e has the same effect on root whatever its sign."""
+    users = [x for x in walk(root) if any(c is e for c in children(x))]
+    if len(users) != 1:
+        return False
+    match users[0]:
+        case Alu("fma", (_, _, c)):
+            return c is not e and _is_no_minus(c, known)
+        case Alu("add", (a, b)):
+            return _is_no_minus(b if a is e else a, known)
+        case Alu("max", (a, b)):
+            other = b if a is e else a
+            return isinstance(other, Const) and copysign(1.0, other.value) > 0
+        case Alu("mul"):
+            return _is_mended(root, users[0], known)
+    return False
+
+
+def _is_no_minus(e: Expr, known: Known) -> bool:
+    """Whether e is known, and never -0."""
+    match e:
+        case Const(value):
+            return value != 0 or copysign(1.0, value) > 0
+        case Load(buffer, _, "proven") if buffer.root in known:
+            values = known[buffer.root]
+            return not bool((np.signbit(values) & (values == 0)).any())
+    return False
+
+
+def _is_zero(e: Expr | None) -> bool:
+    return isinstance(e, Const) and e.value == 0
+
+
+def _edges(s: Compute, fold: Fold, x: Load) -> list[Edge]:
+    """The edges along those axes of s that x moves along together with an axis of the fold."""
+    found = []
+    for index, size in zip(x.index, x.buffer.shape, strict=True):
+        form = affine(index)
+        if form is None or isinstance(form, int) or not isinstance(size, int):
+            continue
+        axes = [a for a in s.axes if coefficient(form, a) != 0]
+        terms = [a for a in fold.axes if coefficient(form, a) != 0]
+        if len(axes) == 1 and len(terms) == 1:
+            found.append(_edge(form, axes[0], terms[0], size))
+    last = found[-1:] if found and found[-1].axis.extent in range(NARROW + 1) else []
+    return [*found[:-1], *last]
+
+
+def _edge(form: Dim, axis: Axis, terms: Axis, size: int) -> Edge:
+    """How many indices of terms lie below 0 at the first places along axis, and not below size at
+    the last: of so many places that the most is left out."""
+    by, apart = coefficient(form, axis), coefficient(form, terms)
+    n, k = axis.extent, terms.extent
+    if not (isinstance(n, int) and isinstance(k, int) and isinstance(by, int)):
+        return Edge(axis, terms)
+    if not isinstance(apart, int):
+        return Edge(axis, terms)
+    start = form - by * atom(axis) - apart * atom(terms)
+    if not isinstance(start, int) or by < 1 or apart < 1:
+        return Edge(axis, terms)
+    near = range(1, min(n // 2, k) + 1)
+
+    def outside(place: int) -> int:
+        found = [start + by * place + apart * i for i in range(k)]
+        return sum(x < 0 for x in found) if 2 * place < n else sum(x >= size for x in found)
+
+    lead = max(near, key=lambda i: i * outside(i - 1), default=0)
+    trail = max(near, key=lambda i: i * outside(n - i), default=0)
+    first, last = (outside(lead - 1), outside(n - trail)) if near else (0, 0)
+    return Edge(axis, terms, lead if first else 0, first, trail if last else 0, last)

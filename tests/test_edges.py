@@ -1,0 +1,184 @@
+"""Convolutions leave out terms of their padding where no bit depends on them, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import Net, check_engines
+from test_passes import check, values
+from test_threads import small_units  # noqa: F401 (a fixture)
+
+from sardonyx.kernel.contract import terms_of
+from sardonyx.kernel.edges import Edge, without_edges
+from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.ir import expressions, statements
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.types import Array
+
+ZERO, SMALLEST = np.float32(-0.0), np.float32(2**-149)
+
+
+def weights(seed: int, *shape: int) -> Array:
+    """Finite numbers of many sizes: products of some are rounded to 0."""
+    rng = np.random.default_rng(seed)
+    powers = rng.choice([-100, -75, -20, 0, 3], shape)
+    found: Array = (rng.standard_normal(shape) * np.exp2(powers)).astype(np.float32)
+    return found
+
+
+def edges(net: Net) -> list[Edge]:
+    """What the sums of products of the scheduled graph leave out."""
+    found = []
+    for launch in optimise(lower(net.graph(), overridable=False)).launches:
+        for e in walk(*(e for s in statements(launch.kernel.body) for e in expressions(s))):
+            found += list(without_edges(e.when)[1]) if isinstance(e, Fold) else []
+    return found
+
+
+def ends(net: Net) -> list[tuple[int, int, int, int]]:
+    return [(e.lead, e.first, e.trail, e.last) for e in edges(net)]
+
+
+def one(height: int = 9, width: int = 9, last: str = "Relu", **attributes: Any) -> Net:
+    """Conv with a bias and what follows it."""
+    net = Net()
+    x = net.feed("x", values(1, 2, 32, height, width))
+    w, b = weights(2, 32, 32, 3, 3), np.ones(32, np.float32)
+    net.give(net.op(last, net.op("Conv", x, w, b, **{"pads": [1] * 4, **attributes})))
+    return net
+
+
+def test_both_ends_of_both_axes_leave_out_what_lies_in_the_padding() -> None:
+    assert ends(one()) == [(1, 1, 1, 1)] * 2
+    assert ends(one(strides=[2, 2])) == [(1, 1, 1, 1)] * 2
+    assert ends(one(8, 8, strides=[2, 2])) == [(1, 1, 0, 0)] * 2
+    assert ends(one(dilations=[2, 2], pads=[2] * 4)) == [(2, 1, 2, 1)] * 2
+    assert ends(one(pads=[0, 1, 0, 0])) == [(1, 1, 0, 0)]
+    assert ends(one(pads=[0] * 4)) == []
+
+
+def test_long_rows_keep_the_terms_at_their_ends() -> None:
+    assert len(edges(one(9, 63))) == 2
+    (edge,) = edges(one(9, 64))
+    assert edge.axis.extent == 9
+
+
+def test_a_place_where_both_ends_meet_takes_all_terms() -> None:
+    assert ends(one(1, 9)) == [(1, 1, 1, 1)]
+    check_engines(one(1, 9))
+
+
+def test_costs_count_the_terms_of_the_padding() -> None:
+    (e,) = (
+        e
+        for launch in optimise(lower(one().graph(), overridable=False)).launches
+        for s in statements(launch.kernel.body)
+        for e in walk(*expressions(s))
+        if isinstance(e, Fold)
+    )
+    assert terms_of(e) == 32 * 9
+
+
+def finished(kind: str) -> Net:
+    """Conv, and what follows it, by name."""
+    net, rng = Net(), np.random.default_rng(1)
+    x, w = net.feed("x", values(1, 1, 16, 6, 6)), weights(2, 16, 16, 3, 3)
+    bias = np.zeros(16, np.float32)
+    if kind == "infinite":
+        w[3, 4, 0, 0] = np.inf
+    if kind in ("-0", "-0, Relu"):
+        bias[5] = ZERO
+    fed = net.feed("w", w) if kind == "fed weights" else net.weight(w)
+    added = () if kind in ("no bias", "Relu", "residual") else (bias,)
+    if kind == "fed bias":
+        added = (net.feed("b", bias),)  # type: ignore[assignment]
+    y = net.op("Conv", x, fed, *added, pads=[1] * 4)
+    if "Relu" in kind:
+        y = net.op("Relu", y)
+    if kind == "residual":
+        y = net.op("Add", y, net.feed("r", values(3, 1, 16, 6, 6)))
+    if kind == "norm":
+        scale, mean = rng.standard_normal((2, 16)).astype(np.float32)
+        y = net.op("BatchNormalization", y, scale, bias, mean, np.ones(16, np.float32))
+    net.give(y)
+    return net
+
+
+@pytest.mark.parametrize("kind", ["bias", "Relu", "norm"])
+def test_a_sum_of_either_zero_that_shows_nowhere_leaves_terms_out(kind: str) -> None:
+    assert ends(finished(kind)) == [(1, 1, 1, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    "kind", ["infinite", "-0", "-0, Relu", "no bias", "fed weights", "fed bias", "residual"]
+)
+def test_what_might_show_keeps_all_terms(kind: str) -> None:
+    net = finished(kind)
+    assert edges(net) == []
+    check(net)
+
+
+def test_terms_of_the_padding_make_plus_zero_of_a_sum_that_was_rounded_to_minus_zero() -> None:
+    """At the end of the middle row -2^-298 is the last term that is not of the padding."""
+    net = Net()
+    x = net.feed("x", np.full((1, 16, 3, 3), SMALLEST))
+    w = np.zeros((16, 16, 3, 3), np.float32)
+    w[:, 15, 2, 1] = -SMALLEST
+    bare = net.op("Conv", x, w, pads=[1] * 4)
+    relu = net.op("Relu", bare)
+    net.give(bare, relu, net.op("Conv", x, w, np.zeros(16, np.float32), pads=[1] * 4))
+    found = Machine(net.graph()).run(net.feeds)
+    assert not any(np.signbit(v).any() for v in found.values())
+    check_engines(net)
+
+
+def convolutions(net: Net, seed: int) -> Iterator[str]:
+    """A convolution of each kind that register tiles take, of random size."""
+    rng = np.random.default_rng(seed)
+    for filters, channels in ((16, 16), (24, 48), (40, 20), (32, 3), (8, 64)):
+        size, space = rng.integers(1, 5, 2), rng.integers(1, 30, 2)
+        by, apart = rng.integers(1, 3, 2), rng.integers(1, 3, 2)
+        reach = (size - 1) * apart
+        pads = np.concatenate([rng.integers(0, reach + 1), rng.integers(0, reach + 1)])
+        space = np.maximum(space, reach + 1 - pads[:2] - pads[2:])
+        x = net.feed(f"x{len(net.feeds)}", values(seed, int(rng.integers(1, 3)), channels, *space))
+        given = {"pads": pads.tolist(), "strides": by.tolist(), "dilations": apart.tolist()}
+        w, b = weights(seed, filters, channels, *size), weights(seed + 1, filters)
+        y = net.op("Conv", x, w, b, **given)
+        yield net.op("Relu", y)
+        yield net.op("Sigmoid", net.op("Conv", x, w, b, **given))
+        yield net.op(
+            "Clip", net.op("Add", y, net.op("Relu", y)), np.asarray(ZERO), np.asarray(6, np.float32)
+        )
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 1 << 20))
+def test_each_pass_keeps_the_bits(seed: int) -> None:
+    net = Net()
+    net.give(*convolutions(net, seed))
+    check(net)
+
+
+def test_the_engines_agree_on_any_number_of_threads(small_units: None) -> None:  # noqa: F811
+    net = Net()
+    for seed in range(3):
+        net.give(*convolutions(net, seed))
+    for height, width in ((7, 7), (14, 14), (28, 20), (2, 63), (33, 5)):
+        x = net.feed(f"y{height}", values(height, 1, 64, height, width))
+        w, b = weights(height, 32, 64, 3, 3), np.ones(32, np.float32)
+        net.give(net.op("Relu", net.op("Conv", x, w, b, pads=[1] * 4)))
+    assert len(edges(net)) > 20
+    graph = net.graph()
+    expected = Machine(graph).run(net.feeds)
+    for count in (1, 2, 3):
+        found = NativeEngine(graph, threads=count).run(net.feeds)
+        assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs), count
