@@ -357,9 +357,9 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2)    \
   M(7, 1) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
 #elif SX_ROWS == 6
-#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
+#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
 #else
-#define SX_TILES(M) M(1, 1) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
+#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
 #endif
 #define SX_INSTANCE(n, nb)                                                                           \
   SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) {                               \

@@ -245,7 +245,9 @@ def _split(
 
 def _with_edges(c: Contraction, edges: tuple[Edge, ...]) -> Contraction | None:
     rows = {w.axes[0] for w in c.m}
-    return replace(c, edges=edges) if all(e.axis in rows for e in edges) else None
+    apart = [a for i, a in enumerate(c.fold.axes) if i != c.pair]
+    fits = all(e.axis in rows and e.terms in apart for e in edges)
+    return replace(c, edges=edges) if fits else None
 
 
 def flat(load: Load) -> Dim | None:

@@ -99,10 +99,10 @@ SX_TILE void sx_i_tile(const int n, SX_PARAMETERS(int16_t, int16_t, int32_t)) {
   if (n > t && !fresh) s##t = sx_i_load16(acc + 16 * t);
   SX_I_OVER(SX_I_BEGIN)
   (void)wb, (void)soon, (void)times;
-  for (j = 0; j < runs; j++, w += 16 * part->rows) {
+  for (j = 0; j < runs; j++) {
     int64_t k = part->at[j];
     const int64_t end = k + whole;
-    const int16_t *v = w;
+    const int16_t *v = w, *const next = w + part->on[j];
 #ifdef sx_i_madd
 #define SX_I_WEIGHTS(f, i) const sx_ints w##f = sx_i_load(v + 2 * SX_I_WIDE * i);
 #define SX_I_MADD(f, i) o.f = sx_i_madd(o.f, w##f, q);
@@ -127,6 +127,7 @@ SX_TILE void sx_i_tile(const int n, SX_PARAMETERS(int16_t, int16_t, int32_t)) {
       SX_I_EACH(SX_I_WEIGHTS)
       SX_I_OVER(SX_I_LAST)
     }
+    w = next;
   }
 #define SX_I_END(t) if (n > t) sx_i_store16(acc + 16 * t, s##t);
   SX_I_OVER(SX_I_END)

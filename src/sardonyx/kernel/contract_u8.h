@@ -159,10 +159,10 @@ SX_TILE void sx_b_one(const int n, const int whole, SX_PARAMETERS(uint8_t, int8_
   if (n > t && !fresh) s##t = sx_b_load16(acc + 16 * t);
   SX_B_OVER(SX_B_BEGIN)
   (void)wb, (void)soon, (void)pairs, (void)four, (void)times, (void)whole;
-  for (j = 0; j < runs; j++, w += 16 * part->rows) {
+  for (j = 0; j < runs; j++) {
     int64_t k = part->at[j];
     const int64_t end = k + fours;
-    const int8_t *v = w;
+    const int8_t *v = w, *const next = w + part->on[j];
 #ifdef SX_B_LOADED
 #define SX_B_WEIGHTS(f, i) const sx_bytes w##f = sx_b_load((const void *)(v + 4 * SX_B_WIDE * i));
 #define SX_B_MADD(f, i) o.f = whole ? sx_b_whole(o.f, q, w##f) : sx_b_step(o.f, q, w##f);
@@ -207,7 +207,8 @@ SX_TILE void sx_b_one(const int n, const int whole, SX_PARAMETERS(uint8_t, int8_
       SX_B_EACH(SX_B_WEIGHTS)
       SX_B_OVER(SX_B_LAST)
     }
-    four += (part->rows - fours) / 4;
+    four += (next - w - 16 * fours) / 64;
+    w = next;
   }
 #define SX_B_END(t) if (n > t) sx_b_store16(acc + 16 * t, s##t);
   SX_B_OVER(SX_B_END)

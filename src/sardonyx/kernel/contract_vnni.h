@@ -54,12 +54,13 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
   SX_Q_OVER(SX_Q_BEGIN)
   (void)soon, (void)times;
   wb *= size;
-  for (j = 0; j < runs; j++, w += 16 * part->rows * size) {
+  for (j = 0; j < runs; j++) {
     int64_t k = part->at[j] * size;
     const int64_t end = k + whole;
-    const char *v = w;
+    const char *v = w, *const next = w + part->on[j] * size;
     for (; k != end; k += 4, v += 64) SX_Q_TERM(SX_Q_WHOLE)
     if (rest) SX_Q_TERM(SX_Q_LAST)
+    w = next;
   }
 #define SX_Q_TO(t, b) if (n > t && nb > b) _mm512_storeu_si512((void *)(acc + 16 * (n * b + t)), s##t##_##b);
 #define SX_Q_END(t) SX_Q_TO(t, 0) SX_Q_TO(t, 1) SX_Q_TO(t, 2) SX_Q_TO(t, 3)
@@ -67,8 +68,8 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
 }
 #define SX_Q_ROWS 11
 #define SX_Q_TILES(M)                                                                              \
-  M(1, 1) M(1, 4) M(2, 1) M(2, 4) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2) M(7, 1) M(7, 2) M(8, 2)  \
-  M(9, 2) M(10, 2) M(11, 1) M(11, 2)
+  M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2)  \
+  M(7, 1) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 1) M(11, 2)
 /* The tiles of a kind: each a function of its own. */
 #define SX_Q_INSTANCE(name, size, n, nb)                                                           \
   SX_OWN void name##_##n##_##nb(SX_PARAMETERS(char, char, int32_t)) {                              \

@@ -138,8 +138,11 @@ def _in_parts(
             made |= {e: f"{names.fresh('q')}[16 * {r} + l]" for e in cut}
             lines += [f"{c_type(e.dtype)} {made[e].split('[')[0]}[{LANES * SOME}];" for e in cut]
             values = zip(cut, texts, strict=True)
-            body = [f"for (int64_t l = 0; l < {LANES}; l++) {{", lane, *body]
-            body += [*(f"{made[e]} = {bare(x)};" for e, x in values), "}"]
+            body += [f"{made[e]} = {bare(x)};" for e, x in values]
+            lanes = [lane] if _names(body, given[c.lanes]) else []
+            body = [f"for (int64_t l = 0; l < {LANES}; l++) {{", *lanes, *body, "}"]
+            if not _names(body, *own.values()):
+                own, step = {}, []
         lines += [f"int64_t {i} = {given[a]};" for a, i in own.items()]
         lines += [f"for (int64_t {r} = 0; {r} < {some}; {r}++) {{", *body, *step, "}"]
         lines += [f"{given[a]} = {i};" for a, i in own.items() if not cut]
@@ -195,9 +198,13 @@ def _next_row(names: Writer, given: Mapping[Expr, str], rows: Sequence[Rows]) ->
     return lines
 
 
+def _names(lines: Sequence[str], *names: str) -> bool:
+    """Whether one of the names stands in lines of C."""
+    return any(re.search(rf"\b{name}\b", line) for line in lines for name in names)
+
+
 def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
     """What the body uses of its surroundings: pointers, sizes, the batch, the status."""
-    text = "\n".join(body)
     loops = free_axes(c.compute.expr)[id(c.compute.expr)].difference(c.compute.axes)
     outer = [names.given[a] for a in (*(w.axes[0] for w in c.batch), *sorted(loops, key=str))]
     target = c.compute.buffer.root
@@ -207,7 +214,7 @@ def _held(body: Sequence[str], c: Contraction, names: Writer) -> list[Field]:
     ]
     fields += [("int64_t ", name) for name in (*names.sizes.values(), *outer)]
     fields.append(("sx_status *", "status"))
-    used = [f for f in dict.fromkeys(fields) if re.search(rf"\b{f[1]}\b", text)]
+    used = [f for f in dict.fromkeys(fields) if _names(body, f[1])]
     return list({name: (kind, name) for kind, name in used}.values())
 
 
@@ -216,7 +223,7 @@ def _helper(body: Sequence[str], held: Sequence[Field], number: int, sums: str) 
     function because only parameters are known not to overlap."""
     fields = " ".join(f"{kind}{name};" for kind, name in held)
     given = [f"{kind}{'restrict ' if kind.endswith('*') else ''}{name}, " for kind, name in held]
-    place = [n for n in ("row", "count", "block") if re.search(rf"\b{n}\b", "\n".join(body))]
+    place = [n for n in ("row", "count", "block") if _names(body, n)]
     return [
         f"typedef struct {{ {fields} }} @_self{number};",
         f"SX_FN void @_body{number}({''.join(given)}const {sums} *restrict acc,",

@@ -120,13 +120,14 @@ typedef void sx_any(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void));
 /* So many rows of a chunk that take the same terms: all, or all but these of the loops around runs, and of each run. */
 typedef struct { int64_t rows; int all; int64_t first[4], last[4]; } sx_group;
 #define SX_GROUPS 7 /* one, and the two ends of three axes */
-/* at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`, at + 3 * SX_CHUNK: its number. */
+/* at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`, at + 3 * SX_CHUNK: its number, where
+   there are several groups; in one, rows are numbered from `first` on. */
 typedef struct {
   const sx_product *g;
   const int64_t *at;
   char *acc;
   const sx_group *groups;
-  int64_t some, count; /* groups, rows */
+  int64_t some, first, count; /* groups; rows */
   sx_choice choice;
 } sx_chunk;
 
@@ -135,7 +136,8 @@ typedef struct {
 SX_TILE void sx_passed_on(const sx_chunk *c, const char *acc, int64_t t, int64_t n, int64_t b) {
   const int64_t *const row = c->at + 3 * SX_CHUNK + t;
   int64_t i, j;
-  for (i = 0; i < n; i = j) {
+  if (c->some == 1) c->g->finish(c->g->self, acc, c->first + t, n, b);
+  for (i = c->some == 1 ? n : 0; i < n; i = j) {
     for (j = row[n - 1] - row[i] == n - 1 - i ? n : i + 1; j < n && row[j] == row[i] + j - i;) j++;
     c->g->finish(c->g->self, acc + 64 * i, row[i], j - i, b);
   }
@@ -210,13 +212,13 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
       sx_part part = {at, on, 0, 0, run->s, rows, 0, 0};
       int64_t i, ahead, t = 0;
       last = r == g->count - 1 && p + (count ? count : 1) >= runs;
-      if (g->pairs) part.pairs = (const unsigned char *)g->pairs + (w - whole) / (16 * k->some * k->size);
       if (last && done) plain = sx_plain_from(*g->plain, b, nb), part.plain = &plain;
       for (i = 0; i < c->some; i++) {
         const sx_group *const q = c->groups + i;
         const uintptr_t soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
         part.count = sx_taken(run, q, p, count, rows, at, on, &ahead);
         part.n = run->n - q->first[3] - q->last[3];
+        if (g->pairs) part.pairs = (const unsigned char *)g->pairs + ((w - whole) / k->size + ahead) / (16 * k->some);
         sx_pass(k, tile, c, t, t + q->rows, b, nb, w + ahead * k->size, soon, &part, fresh, last && !done);
         t += q->rows;
       }
@@ -264,7 +266,7 @@ SX_TILE int64_t sx_within(const sx_product *g, int64_t *at, int64_t first, int64
       sx_line(at + t, i0 * g->x0 + i1 * g->x1 + a * g->x2, g->x2, n);
       if (y) sx_line(at + SX_CHUNK + t, i0 * y->y0 + i1 * y->y1 + a * y->y2, y->y2, n);
       if (y && y->rest) sx_line(at + 2 * SX_CHUNK + t, i0 * y->r0 + i1 * y->r1 + a * y->r2, y->r2, n);
-      if (g->finish) sx_line(at + 3 * SX_CHUNK + t, (i0 * g->m1 + i1) * g->m2 + a, 1, n);
+      if (g->edges && g->finish) sx_line(at + 3 * SX_CHUNK + t, (i0 * g->m1 + i1) * g->m2 + a, 1, n);
       t += n;
     }
     count -= all;
@@ -310,7 +312,7 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_an
   for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
   chunk = sx_choose(k, shape, g->choice).chunk;
   for (; first < end; first += chunk) {
-    sx_chunk c = {g, at, acc, groups, 0, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
+    sx_chunk c = {g, at, acc, groups, 0, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
     shape.rows = c.count;
     c.choice = sx_choose(k, shape, g->choice);
     c.some = sx_grouped(g, at, first, c.count, groups);

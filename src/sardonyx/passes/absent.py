@@ -64,7 +64,10 @@ def _fits(c: Contraction) -> bool:
 
 
 def _may(s: Compute, fold: Fold, known: Known) -> bool:
-    """Whether no bit depends on terms of 0: all weights are finite, and no -0 is left."""
+    """Whether no bit depends on terms of 0: they are integers, or all weights are finite, and no -0
+    is left."""
+    if fold.dtype.is_integer:
+        return True
     loads = [e for e in walk(*fold.terms) if isinstance(e, Load) and e.buffer.root in known]
     finite = all(np.isfinite(known[e.buffer.root]).all() for e in loads)
     return fold.dtype is float32 and bool(loads) and finite and _is_mended(s.expr, fold, known)

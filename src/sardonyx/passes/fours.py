@@ -16,7 +16,13 @@ from sardonyx import types as t
 from sardonyx.kernel.contract import LIMIT, limit_of
 from sardonyx.kernel.expr import Buffer, Expr, Load, Where
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_product import Product, packed_product, segments
+from sardonyx.kernel.print_product import (
+    MOST_LOOPS,
+    Product,
+    edges_of,
+    packed_product,
+    segments,
+)
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.known import Known, with_known
 from sardonyx.passes.program import Program
@@ -49,12 +55,16 @@ def _statement(s: Compute, known: Known, made: dict[Buffer, Array]) -> Compute:
 
 
 def runs_of(p: Product) -> list[tuple[int, int]]:
-    """The runs of a block: terms, and fours that the packed operand has for them."""
+    """The runs of a block, each cut where some rows leave out its ends: terms, and fours that the
+    packed operand has for them."""
     found = []
+    cuts = [e for e in (edges_of(p) if p.c.edges else []) if e[2] == MOST_LOOPS]
     for terms, _, rows, *loops in segments(p):
-        extents = [terms, rows, *loops[:3]]
-        n, held, *counts = (x for x in extents if isinstance(x, int))
-        found += [(n, -(-held // FOUR))] * int(np.prod(counts))
+        extents = [terms, rows, *loops[:3], *(n for e in cuts for n in e[3:])]
+        n, held, d0, d1, d2, *ends = (x for x in extents if isinstance(x, int))
+        first, last = ends or (0, 0)
+        parts = [(first, first), (n - first - last, held - first - last), (last, last)]
+        found += [(i, -(-j // FOUR)) for i, j in parts if j] * (d0 * d1 * d2)
     return found
 
 
