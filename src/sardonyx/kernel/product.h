@@ -309,7 +309,10 @@ SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_an
   sx_group groups[SX_GROUPS];
   sx_shape shape = {count, 0, g->x2};
   int64_t chunk;
-  for (t = 0; t < g->count; t++) shape.reach += g->runs[t].n * g->runs[t].d0;
+  for (t = 0; t < g->count; t++) {
+    const sx_run *const run = g->runs + t;
+    shape.reach += (run->s == 1 && g->x2 > 0 && g->x2 < run->n ? g->x2 : run->n) * run->d0;
+  }
   chunk = sx_choose(k, shape, g->choice).chunk;
   for (; first < end; first += chunk) {
     sx_chunk c = {g, at, acc, groups, 0, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};

@@ -35,27 +35,30 @@ NARROW = 63  # places of the innermost axis: else few of its ends are in a chunk
 
 def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch:
     """The launch whose sum of products, over the guarded load x, leaves out what lies outside."""
-    (s,) = launch.kernel.body if len(launch.kernel.body) == 1 else (None,)
-    names = zip(launch.kernel.inputs, launch.reads, strict=True)
-    known = {b: weights[n] for b, n in names if n and n in weights and b is not None}
-    if not isinstance(s, Compute) or not _may(s, fold, known) or not _is_zero(x.default):
+    s, known = launch.kernel.body[-1], _known(launch, weights)
+    if len(launch.kernel.body) != 1 or not isinstance(s, Compute) or not _is_zero(x.default):
         return launch
     edges = [e for e in _edges(s, fold, x) if e.lead or e.trail]
-    when = both(
-        [*([] if fold.when is None else [fold.when]), *(c for e in edges for c in taken(e))]
-    )
-    given: dict[Expr, Expr] = {fold: Fold("dot", fold.axes, fold.terms, when)}
+    if not edges or not _may(s, fold, known):
+        return launch
+    parts = [c for e in edges for c in taken(e)]
+    when = both(parts if fold.when is None else [fold.when, *parts])
+    given: dict[Expr, Expr] = {fold: Fold(fold.kind, fold.axes, fold.terms, when)}
     made = Compute(s.buffer, s.axes, rewrite(s.expr, given))
-    return replace(launch, kernel=replace(launch.kernel, body=(made,))) if edges else launch
+    return replace(launch, kernel=replace(launch.kernel, body=(made,)))
 
 
 def is_taken(launch: Launch, weights: Mapping[str, Array]) -> bool:
     """Whether register tiles take the launch with its edges."""
-    (s,) = launch.kernel.body
-    names = zip(launch.reads, launch.kernel.inputs, strict=True)
-    known = {b for n, b in names if n in weights and b is not None}
-    found = [] if not isinstance(s, Compute) else [contraction(s, a) for a in s.axes]
+    known = _known(launch, weights)
+    body = [s for s in launch.kernel.body if isinstance(s, Compute)]
+    found = [contraction(s, a) for s in body for a in s.axes]
     return any(c is not None and is_constant(c.b, known) and _fits(c) for c in found)
+
+
+def _known(launch: Launch, weights: Mapping[str, Array]) -> Known:
+    names = zip(launch.kernel.inputs, launch.reads, strict=True)
+    return {b: weights[n] for b, n in names if n and n in weights and b is not None}
 
 
 def _fits(c: Contraction) -> bool:
@@ -66,8 +69,8 @@ def _fits(c: Contraction) -> bool:
 def _may(s: Compute, fold: Fold, known: Known) -> bool:
     """Whether no bit depends on terms of 0: they are integers, or all weights are finite, and no -0
     is left."""
-    if fold.dtype.is_integer:
-        return True
+    if fold.kind != "dot" or fold.dtype.is_integer:
+        return fold.kind == "dot"
     loads = [e for e in walk(*fold.terms) if isinstance(e, Load) and e.buffer.root in known]
     finite = all(np.isfinite(known[e.buffer.root]).all() for e in loads)
     return fold.dtype is float32 and bool(loads) and finite and _is_mended(s.expr, fold, known)
