@@ -177,13 +177,21 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
    far on the next ones; how many they are. */
 SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_t count, int64_t rows, int64_t *at,
                          int64_t *on, int64_t *first) {
+  const int64_t cut = q->all ? 0 : q->first[3];
   int64_t i0 = 0, i1 = 0, i2 = 0, j, n = 0, before = 0;
   if (p) i2 = p % run->d2, i1 = p / run->d2 % run->d1, i0 = p / run->d2 / run->d1;
-  for (*first = j = 0; j < count; j++) {
+  *first = 0;
+  if (q->all && count == 1) { /* of small products it is felt */
+    at[0] = at[1] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
+    on[0] = on[1] = 0;
+    return 1;
+  }
+  for (j = 0; j < count; j++) {
     if (q->all || (i0 >= q->first[0] && i0 < run->d0 - q->last[0] && i1 >= q->first[1] && i1 < run->d1 - q->last[1] &&
                    i2 >= q->first[2] && i2 < run->d2 - q->last[2])) {
-      at[n] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2 + q->first[3] * run->s;
-      if (n) on[n - 1] = 16 * (j - before) * rows; else *first = 16 * (j * rows + q->first[3]);
+      if (n == 0) *first = 16 * (j * rows + cut), before = j;
+      at[n] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2 + cut * run->s;
+      on[n] = 16 * rows * (j - before); /* from the one before to this one */
       before = j, n++;
     }
     if (++i2 == run->d2) {
@@ -191,7 +199,7 @@ SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_
       if (++i1 == run->d1) i1 = 0, i0++;
     }
   }
-  if (n) at[n] = at[n - 1], on[n - 1] = 0;
+  if (n) at[n] = at[n - 1], on[n] = 0;
   return n;
 }
 /* The rows of a chunk with all terms of the blocks from b on, some runs at a time. done: their sums are finished
@@ -199,7 +207,7 @@ SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_
 SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, int done) {
   const sx_product *const g = c->g;
   sx_plain plain;
-  int64_t at[SX_PASS + 1], on[SX_PASS], r, p;
+  int64_t at[SX_PASS + 1], on[SX_PASS + 1], r, p;
   const char *const whole = g->w, *w = whole + b * g->wb * k->size;
   int fresh = 1, last;
   for (r = 0; r < g->count; r++) {
@@ -209,7 +217,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
       const char *const next = w + 16 * rows * count * k->size;
-      sx_part part = {at, on, 0, 0, run->s, rows, 0, 0};
+      sx_part part = {at, on + 1, 0, 0, run->s, rows, 0, 0};
       int64_t i, ahead, t = 0;
       last = r == g->count - 1 && p + (count ? count : 1) >= runs;
       if (last && done) plain = sx_plain_from(*g->plain, b, nb), part.plain = &plain;
@@ -217,7 +225,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
         const sx_group *const q = c->groups + i;
         const uintptr_t soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
         part.count = sx_taken(run, q, p, count, rows, at, on, &ahead);
-        part.n = run->n - q->first[3] - q->last[3];
+        part.n = q->all ? run->n : run->n - q->first[3] - q->last[3];
         if (g->pairs) part.pairs = (const unsigned char *)g->pairs + ((w - whole) / k->size + ahead) / (16 * k->some);
         sx_pass(k, tile, c, t, t + q->rows, b, nb, w + ahead * k->size, soon, &part, fresh, last && !done);
         t += q->rows;
@@ -257,8 +265,9 @@ SX_TILE void sx_line(int64_t *at, int64_t first, int64_t step, int64_t n) {
    then. */
 SX_TILE int64_t sx_within(const sx_product *g, int64_t *at, int64_t first, int64_t count, const int64_t *low,
                           const int64_t *high, int64_t t) {
-  int64_t i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
+  int64_t i0 = 0, i1 = 0, i2 = 0;
   const sx_plain *const y = g->plain;
+  if (first) i0 = first / g->m2 / g->m1, i1 = first / g->m2 % g->m1, i2 = first % g->m2;
   while (count > 0) {
     const int64_t all = g->m2 - i2 < count ? g->m2 - i2 : count, a = i2 < low[2] ? low[2] : i2;
     const int64_t n = (i2 + all < high[2] ? i2 + all : high[2]) - a;
@@ -278,12 +287,18 @@ SX_TILE int64_t sx_within(const sx_product *g, int64_t *at, int64_t first, int64
 /* Where the rows of a chunk are, those together that take the same terms, first those that take all: the ends of an
    axis are taken over all of the axes within it. How many groups there are. */
 SX_TILE int64_t sx_grouped(const sx_product *g, int64_t *at, int64_t first, int64_t count, sx_group *groups) {
+  const int64_t none[3] = {0, 0, 0}, all[3] = {g->m0, g->m1, g->m2};
   int64_t kind, a, t = 0, some = 0;
-  for (kind = 0; kind < (g->edges ? SX_GROUPS : 1); kind++) {
+  if (!g->edges) {
+    groups->rows = sx_within(g, at, first, count, none, all, 0);
+    groups->all = 1;
+    return 1;
+  }
+  for (kind = 0; kind < SX_GROUPS; kind++) {
     const int64_t axis = kind ? (kind - 1) / 2 : 3, before = t;
     int64_t low[3] = {0, 0, 0}, high[3] = {g->m0, g->m1, g->m2};
     sx_group q = {0, kind == 0, {0, 0, 0, 0}, {0, 0, 0, 0}};
-    for (a = 0; g->edges && a < 3 && a <= axis; a++) {
+    for (a = 0; a < 3 && a <= axis; a++) {
       const sx_edge *const e = g->edges + a;
       if (a < axis)
         low[a] = e->lead, high[a] -= e->trail;

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import copysign
+from math import copysign, prod
 
 import numpy as np
 
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.contract import MOST_ROWS, Contraction, contraction
+from sardonyx.kernel.contract import MOST_ROWS, Contraction, contraction, terms_of
 from sardonyx.kernel.edges import Edge, both, taken
 from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, children, walk
 from sardonyx.kernel.ir import Compute
@@ -31,6 +31,8 @@ from sardonyx.passes.program import Launch
 from sardonyx.types import Array, float32
 
 NARROW = 63  # places of the innermost axis: else few of its ends are in a chunk of rows
+SHORTEST = 128  # terms of a sum: else what tiles begin and end with is more than is left out
+FEWEST = 5  # places of the other axes: else an end is a tile of few rows, which waits for itself
 
 
 def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch:
@@ -120,8 +122,12 @@ def _edges(s: Compute, fold: Fold, x: Load) -> list[Edge]:
         terms = [a for a in fold.axes if coefficient(form, a) != 0]
         if len(axes) == 1 and len(terms) == 1:
             found.append(_edge(form, axes[0], terms[0], size))
-    last = found[-1:] if found and found[-1].axis.extent in range(NARROW + 1) else []
-    return [*found[:-1], *last]
+    whole = [e.axis.extent for e in found if isinstance(e.axis.extent, int)]
+    if len(whole) != len(found) or (terms_of(fold) or 0) < SHORTEST:
+        return []
+    pairs = zip(found, whole, strict=True)
+    wide = [(e, n) for e, n in pairs if prod(whole) >= FEWEST * n]
+    return [e for e, n in wide if e is not found[-1] or n <= NARROW]
 
 
 def _edge(form: Dim, axis: Axis, terms: Axis, size: int) -> Edge:
