@@ -89,8 +89,9 @@ def test_integers_are_left_out_where_the_padding_is_of_zeros() -> None:
 
 
 def test_terms_that_are_taken_several_at_a_time_are_all_taken() -> None:
+    assert len(edges(of_bytes(0, 4, 12))) == 2
     net = of_bytes(0, 1, 12)
-    assert len(edges(net)) < 2
+    assert edges(net) == []
     check_engines(net)
 
 

@@ -9,7 +9,7 @@ the last `trail` places the last. Register tiles take such rows together (kernel
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sardonyx.kernel.expr import Alu, Axis, Const, Expr
 
@@ -46,9 +46,15 @@ def without_edges(when: Expr | None) -> tuple[Expr | None, tuple[Edge, ...]]:
         if side is None:
             rest.append(part)
             continue
-        e = found.get((side.axis, side.terms), Edge(side.axis, side.terms))
-        changed = {n: getattr(side, n) for n in ("lead", "first", "trail", "last")}
-        found[side.axis, side.terms] = replace(e, **{n: v for n, v in changed.items() if v})
+        at = side.axis, side.terms
+        e = found.get(at, side)
+        ends = (
+            e.lead or side.lead,
+            e.first or side.first,
+            e.trail or side.trail,
+            e.last or side.last,
+        )
+        found[at] = Edge(*at, *ends)
     return both(rest), tuple(found.values())
 
 

@@ -181,7 +181,7 @@ SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_
   int64_t i0 = 0, i1 = 0, i2 = 0, j, n = 0, before = 0;
   if (p) i2 = p % run->d2, i1 = p / run->d2 % run->d1, i0 = p / run->d2 / run->d1;
   *first = 0;
-  if (q->all && count == 1) { /* of small products it is felt */
+  if (q->all && count == 1) { /* as in products of a few hundred cycles, where a loop is felt */
     at[0] = at[1] = run->x + i0 * run->s0 + i1 * run->s1 + i2 * run->s2;
     on[0] = on[1] = 0;
     return 1;

@@ -25,7 +25,7 @@ from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, children, w
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.print_product import MOST_LOOPS, rows_of, runs_of
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.known import Known
+from sardonyx.passes.known import Known, known_to
 from sardonyx.passes.pack import is_constant
 from sardonyx.passes.program import Launch
 from sardonyx.types import Array, float32
@@ -35,14 +35,15 @@ SHORTEST = 128  # terms of a sum: else what tiles begin and end with is more tha
 FEWEST = 5  # places of the other axes: else an end is a tile of few rows, which waits for itself
 
 
-def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch:
-    """The launch whose sum of products, over the guarded load x, leaves out what lies outside."""
-    s, known = launch.kernel.body[-1], _known(launch, weights)
+def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch | None:
+    """The launch whose sum of products, over the guarded load x, leaves out what lies outside; None
+    where there is nothing to leave out, or it might show."""
+    s = launch.kernel.body[-1]
     if len(launch.kernel.body) != 1 or not isinstance(s, Compute) or not _is_zero(x.default):
-        return launch
+        return None
     edges = [e for e in _edges(s, fold, x) if e.lead or e.trail]
-    if not edges or not _may(s, fold, known):
-        return launch
+    if not edges or not _may(s, fold, x, known_to(launch, weights)):
+        return None
     parts = [c for e in edges for c in taken(e)]
     when = both(parts if fold.when is None else [fold.when, *parts])
     given: dict[Expr, Expr] = {fold: Fold(fold.kind, fold.axes, fold.terms, when)}
@@ -52,15 +53,10 @@ def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array])
 
 def is_taken(launch: Launch, weights: Mapping[str, Array]) -> bool:
     """Whether register tiles take the launch with its edges."""
-    known = _known(launch, weights)
+    known = known_to(launch, weights)
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     found = [contraction(s, a) for s in body for a in s.axes]
     return any(c is not None and is_constant(c.b, known) and _fits(c) for c in found)
-
-
-def _known(launch: Launch, weights: Mapping[str, Array]) -> Known:
-    names = zip(launch.kernel.inputs, launch.reads, strict=True)
-    return {b: weights[n] for b, n in names if n and n in weights and b is not None}
 
 
 def _fits(c: Contraction) -> bool:
@@ -68,14 +64,14 @@ def _fits(c: Contraction) -> bool:
     return bool(c.edges) and rows and len(runs_of(c)) - 1 <= MOST_LOOPS
 
 
-def _may(s: Compute, fold: Fold, known: Known) -> bool:
-    """Whether no bit depends on terms of 0: they are integers, or all weights are finite, and no -0
-    is left."""
+def _may(s: Compute, fold: Fold, x: Load, known: Known) -> bool:
+    """Whether no bit depends on terms of 0: they are integers, or all that x is multiplied with is
+    known and finite, and no -0 is left."""
     if fold.kind != "dot" or fold.dtype.is_integer:
         return fold.kind == "dot"
-    loads = [e for e in walk(*fold.terms) if isinstance(e, Load) and e.buffer.root in known]
-    finite = all(np.isfinite(known[e.buffer.root]).all() for e in loads)
-    return fold.dtype is float32 and bool(loads) and finite and _is_mended(s.expr, fold, known)
+    factors = [e.buffer.root for e in walk(*fold.terms) if isinstance(e, Load) and e is not x]
+    finite = all(b in known and np.isfinite(known[b]).all() for b in factors)
+    return fold.dtype is float32 and finite and _is_mended(s.expr, fold, known)
 
 
 def _is_mended(root: Expr, e: Expr, known: Known) -> bool:

@@ -51,14 +51,19 @@ def with_known(program: Program, rewriting: Rewriting) -> Program:
     return drop_unused(by_launch(program, partial(_launch, rewriting=rewriting)))
 
 
+def known_to(launch: Launch, weights: Mapping[str, Array]) -> dict[Buffer, Array]:
+    """The weights that the launch reads, by the buffers of its kernel."""
+    names = zip(launch.reads, launch.kernel.inputs, strict=True)
+    return {b: weights[n] for n, b in names if n and n in weights and b is not None}
+
+
 def _launch(
     launch: Launch,
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
     rewriting: Rewriting,
 ) -> list[Launch]:
-    names = zip(launch.reads, launch.kernel.inputs, strict=True)
-    known = {b: weights[n] for n, b in names if n in weights and b is not None}
+    known = known_to(launch, weights)
     if not known or launch.call is not None:
         return [launch]
     made: dict[Buffer, Array] = {}

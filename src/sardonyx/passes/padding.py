@@ -50,11 +50,10 @@ def _padded(
             tensors[padded] = TensorType(x.buffer.dtype, shape)
             yield _pad(name, padded, x, before, shape)
             source = Buffer("xp", x.buffer.dtype, shape)
-            less = _reading(leave_out(launch, fold, x, weights), x, source, before, padded)
-            if is_taken(less, weights):
-                launch = less
-            else:
-                launch = _reading(launch, x, source, before, padded)
+            whole, less = launch, leave_out(launch, fold, x, weights)
+            launch = _reading(less or whole, x, source, before, padded)
+            if less is not None and not is_taken(launch, weights):
+                launch = _reading(whole, x, source, before, padded)
         else:
             launch = _reading(launch, x, x.buffer, before, name)
     yield launch
