@@ -41,6 +41,7 @@ from sardonyx.kernel.write import Writer
 
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
+EQUAL = (*range(LONGEST, LONGEST // 2 - 1, -4), *range(LONGEST, LONGEST * 3 // 2 + 1, 4))
 FEW = 4  # rows; with fewer, so many blocks are taken together
 PAIR = 2  # blocks that go together where there are registers for them
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
@@ -355,11 +356,13 @@ def segments(p: Product) -> list[list[Dim]]:
 
 def _cut(terms: Dim, rows: Dim, step: Dim) -> list[list[Dim]]:
     """One run, for which W has so many rows; a long one as a loop of runs, so that they may be
-    taken some at a time, and the rest."""
+    taken some at a time: equal ones if it can, since what is left of others is a pass of its own."""
     if not (isinstance(terms, int) and isinstance(rows, int)) or terms <= LONGEST:
         return [[terms, step, rows, 1, 1, 1, 0, 0, 0, 0]]
-    count, rest = divmod(terms, LONGEST)
-    whole: list[Dim] = [LONGEST, step, LONGEST, count, 1, 1, step * LONGEST, 0, 0, 0]
-    left = rows - count * LONGEST
-    last: list[Dim] = [rest, step, left, 1, 1, 1, 0, 0, 0, step * LONGEST * count]
+    equal = (n for n in EQUAL if terms % n == 0 and terms == rows)
+    each = next(equal, LONGEST)
+    count, rest = divmod(terms, each)
+    whole: list[Dim] = [each, step, each, count, 1, 1, step * each, 0, 0, 0]
+    left = rows - count * each
+    last: list[Dim] = [rest, step, left, 1, 1, 1, 0, 0, 0, step * each * count]
     return [whole, last] if rest else [whole]
