@@ -213,7 +213,8 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
   for (r = 0; r < g->count; r++) {
     const sx_run *const run = g->runs + r;
     const int64_t rows = (run->rows + k->some - 1) & -k->some, runs = run->d0 * run->d1 * run->d2;
-    const int64_t most = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1;
+    const int64_t fit = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1, passes = (runs + fit - 1) / fit;
+    const int64_t most = passes > 1 ? (runs + passes - 1) / passes : fit; /* passes of about as many terms */
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
       const char *const next = w + 16 * rows * count * k->size;
