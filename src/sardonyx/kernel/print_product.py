@@ -41,7 +41,7 @@ from sardonyx.kernel.write import Writer
 
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
-EQUAL = (*range(LONGEST, LONGEST // 2 - 1, -4), *range(LONGEST, LONGEST * 3 // 2 + 1, 4))
+EQUAL = (*range(256, 127, -4), *range(260, 385, 4))  # terms of equal runs, the best first
 FEW = 4  # rows; with fewer, so many blocks are taken together
 PAIR = 2  # blocks that go together where there are registers for them
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
@@ -342,25 +342,25 @@ def segments(p: Product) -> list[list[Dim]]:
 
     extents = [w.extent for w in loops]
     if not loops and isinstance(run.extent, int) and run.extent > LONGEST:
-        return _cut(run.extent, run.extent, run.a)
+        return cut(run.extent, run.extent, run.a)
     if p.c.tail is None:
         return [segment(run.extent, 0, *extents)]
     full = extents[0] - 1
     if len(loops) == 1 and loops[0].a == run.a * run.extent:
-        return _cut(full * run.extent + p.c.tail, extents[0] * run.extent, run.a)
+        return cut(full * run.extent + p.c.tail, extents[0] * run.extent, run.a)
     return [
         segment(run.extent, 0, full, *extents[1:]),
         segment(p.c.tail, full * loops[0].a, 1, *extents[1:]),
     ]
 
 
-def _cut(terms: Dim, rows: Dim, step: Dim) -> list[list[Dim]]:
+def cut(terms: Dim, rows: Dim, step: Dim) -> list[list[Dim]]:
     """One run, for which W has so many rows; a long one as a loop of runs, so that they may be
-    taken some at a time: equal ones if it can, since what is left of others is a pass of its own."""
+    taken some at a time. Equal ones where some number of EQUAL divides it: what others leave is a
+    pass of its own."""
     if not (isinstance(terms, int) and isinstance(rows, int)) or terms <= LONGEST:
         return [[terms, step, rows, 1, 1, 1, 0, 0, 0, 0]]
-    equal = (n for n in EQUAL if terms % n == 0 and terms == rows)
-    each = next(equal, LONGEST)
+    each = next((n for n in EQUAL if terms == rows and terms % n == 0), LONGEST)
     count, rest = divmod(terms, each)
     whole: list[Dim] = [each, step, each, count, 1, 1, step * each, 0, 0, 0]
     left = rows - count * each

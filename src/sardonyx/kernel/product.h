@@ -202,8 +202,8 @@ SX_TILE int64_t sx_taken(const sx_run *run, const sx_group *q, int64_t p, int64_
   if (n) at[n] = at[n - 1], on[n] = 0;
   return n;
 }
-/* The rows of a chunk with all terms of the blocks from b on, some runs at a time. done: their sums are finished
-   in registers. */
+/* The rows of a chunk with all terms of the blocks from b on, some runs at a time, about as many in each pass. done:
+   their sums are finished in registers. */
 SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_t b, int64_t nb, int done) {
   const sx_product *const g = c->g;
   sx_plain plain;
@@ -213,8 +213,8 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
   for (r = 0; r < g->count; r++) {
     const sx_run *const run = g->runs + r;
     const int64_t rows = (run->rows + k->some - 1) & -k->some, runs = run->d0 * run->d1 * run->d2;
-    const int64_t fit = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1, passes = (runs + fit - 1) / fit;
-    const int64_t most = passes > 1 ? (runs + passes - 1) / passes : fit; /* passes of about as many terms */
+    const int64_t fit = rows < c->choice.pass ? c->choice.pass / (rows ? rows : 1) : 1;
+    const int64_t passes = runs > fit ? (runs + fit - 1) / fit : 1, most = (runs + passes - 1) / passes;
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
       const char *const next = w + 16 * rows * count * k->size;
