@@ -140,6 +140,20 @@ def test_they_take_these_forms() -> None:
     assert "&= v" in text or "&= fabsf(" in text, "whole strips by the short way"
 
 
+@pytest.mark.parametrize("lanes", [24, 37, 48, 61])
+def test_what_is_packed_goes_eight_by_eight_as_far_as_it_is_there(lanes: int) -> None:
+    rng, net = np.random.default_rng(lanes), Net()
+    a, b = (
+        net.feed(n, rng.standard_normal((2, k, 20), np.float32))
+        for n, k in (("a", 40), ("b", lanes))
+    )
+    net.give(net.op("MatMul", a, net.op("Transpose", b, perm=[0, 2, 1])))
+    check_engines(net)
+    text = texts(net)
+    assert text.count("sx_across_32(") == 1
+    assert (" + 8 <= " in text) == (lanes % 16 != 0)
+
+
 def test_rows_are_gathered_where_several_rows_of_the_result_read_them() -> None:
     def temporaries(scales: tuple[float, float]) -> list[str]:
         net = Net()

@@ -360,9 +360,11 @@ def cut(terms: Dim, rows: Dim, step: Dim) -> list[list[Dim]]:
     pass of its own."""
     if not (isinstance(terms, int) and isinstance(rows, int)) or terms <= LONGEST:
         return [[terms, step, rows, 1, 1, 1, 0, 0, 0, 0]]
-    each = next((n for n in EQUAL if terms == rows and terms % n == 0), LONGEST)
-    count, rest = divmod(terms, each)
-    whole: list[Dim] = [each, step, each, count, 1, 1, step * each, 0, 0, 0]
-    left = rows - count * each
-    last: list[Dim] = [rest, step, left, 1, 1, 1, 0, 0, 0, step * each * count]
-    return [whole, last] if rest else [whole]
+    if each := next((n for n in EQUAL if terms == rows and terms % n == 0), None):
+        return [[each, step, each, terms // each, 1, 1, step * each, 0, 0, 0]]
+    count = (terms - 1) // LONGEST
+    done = count * LONGEST
+    return [
+        [LONGEST, step, LONGEST, count, 1, 1, step * LONGEST, 0, 0, 0],
+        [terms - done, step, rows - done, 1, 1, 1, 0, 0, 0, step * done],
+    ]

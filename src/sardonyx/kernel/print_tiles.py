@@ -3,7 +3,8 @@
     for p in 16s: for l in 16s: for p in tile: for l in tile: out[p][l] = in[l][p]
 
 Transpositions and reorders of layouts take this form: each line of memory that is read serves the
-whole tile. Bytes and words that only move go eight rows of eight at a time.
+whole tile. Bytes and words that only move go eight rows of eight at a time, as far as all are there
+where a last block is filled up.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx.dims import Dim
-from sardonyx.kernel.affine import coefficient, position
-from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
+from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Where, free_axes, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import Block, place
 from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
@@ -87,15 +88,30 @@ def _tile(axis: Axis, names: Writer, size: int = TILE) -> tuple[str, str, str]:
 def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
     """How many bytes apart s reads along its last axis and writes along p, where it only moves
     bytes or words that are neighbours along the other."""
-    x, b = s.expr, s.buffer
-    if not isinstance(x, Load) or x.mode != "proven" or b.dtype.bits not in (8, 32):
+    moves, b = _moves(s), s.buffer
+    if moves is None or b.dtype.bits not in (8, 32):
         return None
+    x, column, _ = moves
+    if column is not None:
+        form = affine(column)
+        if form is None or [coefficient(form, a) for a in (s.axes[-1], p)] != [1, 0]:
+            return None
     source, target = position(x.index, x.buffer.shape), position(s.axes, b.shape)
     if source is None or target is None or x.dtype is not b.dtype or coefficient(source, p) != 1:
         return None
     read, wrote = coefficient(source, s.axes[-1]), coefficient(target, p)
     size = b.dtype.bits // 8
     return None if read is None or wrote is None else (read * size, wrote * size)
+
+
+def _moves(s: Compute) -> tuple[Load, Expr | None, int] | None:
+    """What s moves; the column and how many of them there are, where zeros fill up a last block."""
+    match s.expr:
+        case Load(mode="proven"):
+            return s.expr, None, 0
+        case Where(Alu("lt", (column, Const(int(n)))), Load(mode="proven") as x, Const()):
+            return x, column, n
+    return None
 
 
 def _moved(
@@ -112,23 +128,30 @@ def _moved(
     i, j = names.given[p], names.given[last]
     above, below = (x.split()[2] for x in (end, stop))
     first, left = (x.split(" = ")[0].split()[-1] for x in (outer, inner))
-    assert isinstance(s.expr, Load)
+    moves = _moves(s)
+    assert moves is not None
+    x, column, n = moves
     to = names.element(s.buffer, [names.given[a] for a in s.axes])
     lines = [line for block in blocks for line in expression.declare(block)]
-    index = [bare(expression.text(e, blocks[-1])) for e in s.expr.index]
-    source = names.element(s.expr.buffer, index)
+    index = [bare(expression.text(e, blocks[-1])) for e in x.index]
+    source = names.element(x.buffer, index)
     places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
     eight = f"sx_across_{bits}({', '.join(places)});"
+    one = bare(stored(names, expression.text(s.expr, blocks[-1]), s.expr, s.buffer))
     rows, columns = names.fresh("w"), names.fresh("w")
+    const = "const "
+    if column is not None:
+        there = f"{expression.text(column, blocks[-1])} + {BLOCK} <= {names.size(n)}"
+        const, eight = "", f"if ({there}) {eight} else {columns} = {j};"
     return [
         *(outer, end, inner, stop),
         f"const int64_t {rows} = {first} + ({above} - {first}) / {BLOCK} * {BLOCK};",
-        f"const int64_t {columns} = {left} + ({below} - {left}) / {BLOCK} * {BLOCK};",
+        f"{const}int64_t {columns} = {left} + ({below} - {left}) / {BLOCK} * {BLOCK};",
         f"for (int64_t {i} = {first}; {i} < {rows}; {i} += {BLOCK})",
         *(f"for (int64_t {j} = {left}; {j} < {columns}; {j} += {BLOCK}) {{", *lines, eight, "}"),
         f"for (int64_t {i} = {first}; {i} < {above}; {i}++)",
         f"for (int64_t {j} = {i} < {rows} ? {columns} : {left}; {j} < {below}; {j}++) {{",
-        *(*lines, f"{to} = {source};", "}", "}", "}"),
+        *(*lines, f"{to} = {one};", "}", "}", "}"),
     ]
 
 
