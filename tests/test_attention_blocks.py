@@ -127,6 +127,14 @@ def test_blocks_fill_tiles_of_six_and_of_fourteen_rows(
     assert attention._rows(count, each, heads) == rows
 
 
+@pytest.mark.parametrize(("count", "heads", "rows"), [(197, 3, 49), (257, 3, 64), (196, 3, 49)])
+def test_blocks_are_as_many_for_each_of_two_threads(count: int, heads: int, rows: int) -> None:
+    """Three heads of two blocks and a rest were two rests for one thread, one for the other."""
+    assert attention._rows(count, 4 * count, heads) == rows
+    assert count // rows * heads % 2 == 0
+    assert count % rows <= 1
+
+
 def test_few_scores_are_not_worth_it() -> None:
     program = optimise(lower(exported(31, 16).graph()))
     assert len([x for x in program.launches if x.performs("", "MatMul")]) == 2

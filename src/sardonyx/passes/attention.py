@@ -164,15 +164,28 @@ def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
 
 
 def _rows(count: int, each: int, heads: int) -> int:
-    """The rows of a block, of so many bytes each: all, or a number that leaves few registers idle,
-    and no rest if it can."""
+    """The rows of a block, of so many bytes each: all, or a number that leaves few threads and
+    registers idle, and no rest, or one row (a class token), if it can."""
     few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
     most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
     if count <= most:
         return count
     even = -(-count // -(-count // most))
-    whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n == 0]
-    return min([*whole, even], key=lambda n: sum(-n % height / n for height in HEIGHTS))
+    whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n <= 1]
+    return min([*whole, even], key=lambda n: (_late(n, count, heads), _idle(n)))
+
+
+def _late(rows: int, count: int, heads: int) -> int:
+    """How much longer two and four threads take than if all ended at once, in twentieths: the
+    blocks, then the rests, are each shared out."""
+    blocks, rest = divmod(count, rows)
+    ends = (t * (-(-blocks * heads // t) * rows + -(-heads // t) * rest) for t in (2, 4))
+    return round(10 * sum(end / (count * heads) - 1 for end in ends))
+
+
+def _idle(rows: int) -> float:
+    """The registers that tiles of so many rows leave idle."""
+    return sum(-rows % height / rows for height in HEIGHTS)
 
 
 def _attentions(body: Sequence[Compute], kernel: Kernel) -> Iterator[_Parts]:
