@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,38 @@ def test_a_pool_has_as_many_threads_as_asked_for_or_available() -> None:
     assert pool_of(1).parallel_for == 0
     assert pool_of(7).threads == 7
     assert pool_of().threads == available() <= (os.cpu_count() or 1)
+
+
+WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def shared_out(count: int, threads: int, work: Callable[[int, int, int], None]) -> None:
+    """Calls work(begin, end, worker) for ranges of `count` points by the pool."""
+    pool = pool_of(threads)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, WORK, ctypes.c_void_p, ctypes.c_int64)
+    given = WORK(lambda _, begin, end, worker: work(begin, end, worker))
+    call(pool.parallel_for)(pool.argument, given, None, count)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 100])
+def test_the_pool_takes_each_point_once(count: int, threads: int) -> None:
+    taken = list[int]()
+    shared_out(count, threads, lambda begin, end, _: taken.extend(range(begin, end)))
+    assert sorted(taken) == list(range(count))
+
+
+def test_a_worker_begins_with_its_own_part() -> None:
+    """What each of two claims first ends when the other has claimed something."""
+    first, both = dict[int, int](), threading.Barrier(2)
+
+    def work(begin: int, end: int, worker: int) -> None:
+        if worker not in first:
+            first[worker] = begin
+            both.wait(60)
+
+    shared_out(100, 2, work)
+    assert first == {0: 0, 1: 50}
 
 
 MAIN = """

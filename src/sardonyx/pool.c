@@ -2,8 +2,9 @@
 
    sardonyx_pool_for is what emitted programs call (emit/model.py). A run takes the pool for one launch at
    a time; where another run has it, the caller does its work alone. Threads are started by the first launch that
-   is worth sharing out, spin for a short time after each, then sleep. Ranges are claimed, large ones first: a
-   thread that the system does not run delays nobody by more than what it has claimed. */
+   is worth sharing out, spin for a short time after each, then sleep. Each has a part of the points, the same from
+   launch to launch, as what it wrote is in its own cache. Ranges are claimed, large ones first, when a part is done
+   from others': a thread that the system does not run delays nobody by more than what it has claimed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +27,8 @@ static struct {
   int64_t count, threads;
 } job;
 static int caller = -1; /* the core of who shares out */
-static int64_t next, workers;
+static int64_t workers;
+static struct { _Alignas(64) int64_t next; } parts[MOST]; /* where what is left of each worker's part begins */
 static int32_t busy, gate = CLOSED, sleepers;
 static uint32_t turn;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,17 +49,18 @@ static int64_t now(void) {
   return INT64_C(1000000000) * t.tv_sec + t.tv_nsec;
 }
 
-/* Takes ranges until none is left: an eighth of a thread's part of what is left, one at least. */
+/* Takes ranges until none is left, of its own part, then of others': half of what is left of it, one at least. */
 static void take_part(int64_t worker) {
-  for (;;) {
-    int64_t begin = __atomic_load_n(&next, __ATOMIC_RELAXED), size;
-    do {
-      const int64_t left = job.count - begin;
-      if (left <= 0) return;
-      size = left / (4 * job.threads);
-      if (size < 1) size = 1;
-    } while (!__atomic_compare_exchange_n(&next, &begin, begin + size, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    job.work(job.given, begin, begin + size, worker);
+  int64_t i;
+  for (i = 0; i < job.threads; i++) {
+    const int64_t whose = (worker + i) % job.threads, end = (whose + 1) * job.count / job.threads;
+    int64_t *const next = &parts[whose].next, begin = __atomic_load_n(next, __ATOMIC_RELAXED);
+    while (begin < end) {
+      const int64_t size = (end - begin + 1) / 2;
+      if (!__atomic_compare_exchange_n(next, &begin, begin + size, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+      job.work(job.given, begin, begin + size, worker);
+      begin = __atomic_load_n(next, __ATOMIC_RELAXED);
+    }
   }
 }
 
@@ -128,7 +131,7 @@ static void start(int64_t wanted) {
 /* pool: the number of threads of the session, the caller included (an int64_t). */
 PUBLIC void sardonyx_pool_for(void *pool, work_fn *work, const void *given, int64_t count) {
   int64_t threads = *(const int64_t *)pool;
-  int i = 0;
+  int64_t i;
   if (threads > count) threads = count;
   if (threads > MOST) threads = MOST;
   if (threads < 2 || __atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) {
@@ -140,7 +143,8 @@ PUBLIC void sardonyx_pool_for(void *pool, work_fn *work, const void *given, int6
 #if defined(__linux__)
   __atomic_store_n(&caller, sched_getcpu(), __ATOMIC_RELAXED);
 #endif
-  __atomic_store_n(&next, 0, __ATOMIC_RELAXED);
+  for (i = 0; i < threads; i++) __atomic_store_n(&parts[i].next, i * count / threads, __ATOMIC_RELAXED);
+  i = 0;
   __atomic_sub_fetch(&gate, CLOSED, __ATOMIC_RELEASE);
   __atomic_add_fetch(&turn, 1, __ATOMIC_SEQ_CST);
   if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0) {

@@ -78,10 +78,12 @@ SX_TILE sx_choice sx_choose(const sx_target *t, sx_shape s, sx_choice given) {
   return c;
 }
 /* How many rows are shared out at once where there are so many blocks in all: fewer where there would be few
-   units of much work. */
+   units of much work, and so that pairs of blocks are an even number of units where they are few. */
 SX_TILE int64_t sx_shared(const sx_target *t, int64_t rows, int64_t blocks, int64_t terms) {
-  int64_t n = (rows + SX_CHUNK - 1) / SX_CHUNK;
+  int64_t n = (rows + SX_CHUNK - 1) / SX_CHUNK, each;
   if (n < 1) return t->tile;
-  while (n * blocks < 32 && rows / n >= 2 * t->tile && rows / n * terms > (t->some > 1 ? 1 << 16 : 1 << 15)) n++;
-  return ((rows + n - 1) / n + t->tile - 1) / t->tile * t->tile;
+  while (n * blocks < 32 && rows / n >= 2 * t->tile && rows / n * terms > (t->some > 1 ? 1 << 15 : 1 << 14)) n++;
+  if (n % 2 && (blocks + 1) / 2 % 2 && n * blocks < 32 && rows / (n + 1) >= t->tile) n++;
+  each = (rows + n - 1) / n;
+  return each < t->tile * t->tile ? each : (each + t->tile - 1) / t->tile * t->tile;
 }

@@ -15,7 +15,7 @@ from sardonyx.types import int64
 ACCESS = 4  # a load or a store
 RUN = 1024  # what a loop of stores waits for its first line
 STEP = 32  # a step of an iterated value, which waits for memory
-UNIT = 1 << 18  # what is handed to a thread at once: about 8 us
+UNIT = 1 << 17  # what is handed to a thread at once: about 4 us
 
 
 def work(s: Stmt) -> Dim:
