@@ -50,6 +50,9 @@ PUBLIC void choose(int t, int64_t rows, int64_t reach, const int64_t *given, int
   const sx_choice made = sx_choose(targets + t, shape, c);
   found[0] = made.tile, found[1] = made.wide, found[2] = made.chunk, found[3] = made.pass;
 }
+PUBLIC int64_t shared(int t, int64_t rows, int64_t blocks, int64_t terms) {
+  return sx_shared(targets + t, rows, blocks, terms);
+}
 PUBLIC int64_t near(void) { return SX_NEAR; }
 PUBLIC int covered(int t, int64_t most, int64_t rows, int64_t wide) {
   while (rows > 0) {
@@ -98,6 +101,18 @@ def test_the_model_cuts_chunks_evenly_and_by_the_bytes_that_rows_read(probe: cty
     assert choose(probe, 1, 3136, 64, MODEL) == [6, 1, 246, 1024]
     assert [choose(probe, 0, n, 64, MODEL)[1] for n in (1, 2, 3, 4)] == [4, 2, 2, 1]
     assert [choose(probe, 2, n, 64, MODEL)[1] for n in (1, 3, 4, 50)] == [4, 4, 2, 2]
+
+
+def test_few_pairs_of_blocks_are_an_even_number_of_units(probe: ctypes.CDLL) -> None:
+    """Of which two threads take half each; many may be odd, and few rows stay together."""
+    numbers = product((14, 28, 49, 196, 784), range(1, 80), (8, 192, 2304))
+    for rows, blocks, terms in numbers:
+        given = [ctypes.c_int64(n) for n in (rows, blocks, terms)]
+        chunk = probe.shared(2, *given)
+        units = -(-rows // chunk) * -(-blocks // 2)
+        assert 1 <= chunk <= 252, (rows, blocks, terms)
+        assert units % 2 == 0 or units > 15 or rows < 28, (rows, blocks, terms, chunk)
+    assert probe.shared(2, *map(ctypes.c_int64, (49, 10, 576))) == 25
 
 
 def net() -> Net:
