@@ -51,7 +51,7 @@ ELEMENTS = tuple(part for part in PARTS if part not in NETWORKS)
 V2 = ("sse4_2", "ssse3", "popcnt")
 V3 = ("avx2", "fma", "bmi2", "f16c", "movbe")
 V4 = ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-GCC, CLANG = ("gcc",), ("clang",)
+GCC, CLANG, AARCH64 = ("gcc",), ("clang",), ("aarch64-linux-gnu-gcc", "-static")
 TARGETS = (
     Target("gcc-O0", (*GCC, "-O0")),
     Target("gcc-O2", (*GCC, "-O2")),
@@ -78,8 +78,8 @@ TARGETS = (
         ),
         cpu=V3,
     ),
-    Target("aarch64", ("aarch64-linux-gnu-gcc", "-O2", "-static"), ("qemu-aarch64",)),
-    Target("aarch64-O3", ("aarch64-linux-gnu-gcc", "-O3", "-static"), ("qemu-aarch64",)),
+    Target("aarch64", (*AARCH64, "-O2"), ("qemu-aarch64",)),
+    Target("aarch64-O3", (*AARCH64, "-O3"), ("qemu-aarch64",)),
     Target("portable", (*GCC, "-O2", "-march=native", "-DSX_PORTABLE")),
     Target("portable-x86-64", (*CLANG, "-O2", "-DSX_PORTABLE")),
     Target("unfused", (*GCC, "-O2"), fused=False),
@@ -108,6 +108,8 @@ OF_BYTES = (
     Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
     Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
+    Target("aarch64-sdot", (*AARCH64, "-O2", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
+    Target("aarch64-usdot", (*AARCH64, "-O2", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),
     Target("vnni", (*GCC, "-O3", "-march=x86-64-v4", "-mavx512vnni"), cpu=(*V4, "avx512_vnni")),
     *(pytest.param(x, marks=pytest.mark.slow) for x in TARGETS if x.name == "tiles-of-x86-64-v4"),
 )

@@ -127,8 +127,8 @@ def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
 
 @cache
 def has_dots() -> bool:
-    """Whether the CPU is known to sum products of bytes by one instruction (VNNI)."""
-    return re.search(r"\bavx(?:512)?_vnni\b", cpu_identity()) is not None
+    """Whether the CPU is known to sum products of bytes by one instruction (VNNI; SDOT of Arm)."""
+    return re.search(r"\b(?:avx(?:512)?_vnni|asimddp)\b", cpu_identity()) is not None
 
 
 @cache

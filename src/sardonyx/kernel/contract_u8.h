@@ -68,6 +68,13 @@ typedef int32x4_t sx_bytes;
 typedef uint8x16_t sx_four;
 #define sx_b_spread(s) vreinterpretq_u8_s32(vdupq_n_s32(s))
 #define sx_b_step(c, q, w) vusdotq_s32(c, q, vreinterpretq_s8_s32(w))
+#elif defined(__ARM_FEATURE_DOTPROD)
+typedef int8x16_t sx_four; /* x - 128, as SDOT takes int8: 128 times the sum of the weights is added */
+#define sx_b_spread(s) veorq_s8(vreinterpretq_s8_s32(vdupq_n_s32(s)), vdupq_n_s8(-128))
+SX_TILE int32x4_t sx_b_step(int32x4_t c, int8x16_t q, int32x4_t v) {
+  const int8x16_t w = vreinterpretq_s8_s32(v);
+  return vdotq_s32(vsubq_s32(c, vdotq_s32(vdupq_n_s32(0), vdupq_n_s8(-128), w)), q, w);
+}
 #else
 typedef int16x8_t sx_four;
 #define sx_b_spread(s) vreinterpretq_s16_u16(vmovl_u8(vreinterpret_u8_s32(vdup_n_s32(s))))
