@@ -24,13 +24,12 @@ from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
 from sardonyx.ops.ms_qlinear import (
     q_gemm,
     qlinear_add,
-    qlinear_average_pool,
-    qlinear_global_average_pool,
     qlinear_leaky_relu,
     qlinear_sigmoid,
     qlinear_softmax,
     qlinear_where,
 )
+from sardonyx.ops.ms_qlinear_pool import qlinear_average_pool, qlinear_global_average_pool
 from sardonyx.ops.qlinear import at_axis, qlinear_conv, qlinear_matmul, requantized
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear
 from sardonyx.ops.registry import INTERNAL, Definition, operator

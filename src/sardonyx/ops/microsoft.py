@@ -3,7 +3,7 @@
 ms_activation.py  Gelu and its kin, FusedConv, FusedGemm     ms_matmul.py   products
 ms_attention.py   Attention, MultiHeadAttention, QAttention  ms_norm.py     normalizations
 ms_rotary.py      RotaryEmbedding, GroupQueryAttention       ms_qlinear.py  quantised ones
-ms_misc.py        Inverse, Trilu, ...
+ms_misc.py        Inverse, Trilu, ...                        ms_qlinear_pool.py  pools
 """
 
 from sardonyx.ops import (
@@ -14,6 +14,7 @@ from sardonyx.ops import (
     ms_misc,
     ms_norm,
     ms_qlinear,
+    ms_qlinear_pool,
     ms_rotary,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "ms_misc",
     "ms_norm",
     "ms_qlinear",
+    "ms_qlinear_pool",
     "ms_rotary",
 ]

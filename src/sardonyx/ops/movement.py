@@ -28,6 +28,16 @@ def transpose(k: Builder, data: Tensor, *, perm: Sequence[int] | None = None) ->
     return k.compute(shape, lambda *i: data[tuple(i[order.index(a)] for a in range(data.rank))])
 
 
+def channels_first(k: Builder, x: Tensor) -> Tensor:
+    """(N, ..., C) as (N, C, ...)."""
+    return transpose(k, x, perm=(0, x.rank - 1, *range(1, x.rank - 1)))
+
+
+def channels_behind(k: Builder, x: Tensor) -> Tensor:
+    """(N, C, ...) as (N, ..., C)."""
+    return transpose(k, x, perm=(0, *range(2, x.rank), 1))
+
+
 @operator("Concat", 1)
 def concat_1(k: Builder, *inputs: Tensor, axis: int | None = None) -> Tensor:
     return _concat(k, inputs, 1 if axis is None else axis)

@@ -2,7 +2,7 @@
 
 Each is its operator between DequantizeLinear and QuantizeLinear, in one kernel: x = (q - zero
 point) * scale, an exact difference and one product; y = saturate(round(x / scale) + zero point).
-Convolution, Gemm and averages are the exact int32 sums of ops/qlinear.py instead.
+Convolution and Gemm are the exact int32 sums of ops/qlinear.py instead. Pools: ms_qlinear_pool.py.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast, lift, where
 from sardonyx.ops.common import broadcast_shapes, normalize_axis
-from sardonyx.ops.movement import concat, transpose
+from sardonyx.ops.movement import channels_behind, channels_first, concat, transpose
 from sardonyx.ops.ms_common import contrib, needed
-from sardonyx.ops.pool import global_shape, max_pool
-from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv, requantized
+from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear, quantized
 from sardonyx.ops.registry import Accuracy, Definition
 from sardonyx.ops.softmax import softmax
-from sardonyx.ops.window import window
 
 Quantised = tuple[Tensor, Tensor, Tensor | None]
 
@@ -211,122 +209,6 @@ def qlinear_concat(
         part = inputs[j], inputs[j + 1], inputs[j + 2]
         parts.append(_unary(k, part, (y_scale, y_zero_point), lambda e: e))
     return concat(k, *parts, axis=axis)
-
-
-@contrib("QLinearGlobalAveragePool", "rounding")
-def qlinear_global_average_pool(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor,
-    y_scale: Tensor,
-    y_zero_point: Tensor,
-    *,
-    channels_last: int = 0,
-) -> Tensor:
-    """round(float32(exact sum) * (x_scale * (1 / count) / y_scale)) + zero point."""
-    if channels_last:
-        y = qlinear_global_average_pool(
-            k, channels_first(k, x), x_scale, x_zero_point, y_scale, y_zero_point
-        )
-        return channels_behind(k, y)
-    q, places = centred(k, x, x_zero_point, 0), x.shape[2:]
-    total = k.compute(
-        global_shape(x), lambda n, c, *_: k.sum(places, lambda *r: q[(n, c, *r)]), t.int32
-    )
-    count = product(places)
-    share = k.compute((), lambda: 1.0 / cast(lift(count), t.float32), t.float32)
-    scales = at_axis(x_scale, 1), at_axis(share, 1), at_axis(y_scale, 1)
-    return requantized(k, total, *scales, y_zero_point, 1)
-
-
-@contrib("QLinearAveragePool", "rounding")
-def qlinear_average_pool(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor | None = None,
-    y_scale: Tensor | None = None,
-    y_zero_point: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    channels_last: int = 0,
-    count_include_pad: int = 0,
-    kernel_shape: Sequence[int],
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Tensor:
-    """round(float32(exact sum) * (x_scale * (1 / count) / y_scale)) + zero point; padding that
-    counts stands for zeros."""
-    if channels_last:
-        y = qlinear_average_pool(
-            k,
-            channels_first(k, x),
-            x_scale,
-            x_zero_point,
-            y_scale,
-            y_zero_point,
-            auto_pad=auto_pad,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            kernel_shape=kernel_shape,
-            pads=pads,
-            strides=strides,
-        )
-        return channels_behind(k, y)
-    win = window(x.shape[2:], kernel_shape, strides, None, auto_pad, pads, ceil_mode)
-    counted = win.inside_padded if count_include_pad else win.inside
-    q, shape = centred(k, x, x_zero_point, 0), (*x.shape[:2], *win.output)
-    step = needed(y_scale, "y_scale")
-
-    def element(n: Axis, c: Axis, *o: Axis) -> Expr:
-        total = k.sum(win.kernel, lambda *r: q.guard((n, c, *win.at(o, r))))
-        count = k.sum(
-            win.kernel, lambda *r: cast(counted(win.at(o, r)), t.int32)
-        )  # at most prod(kernel)
-        share = 1.0 / cast(count, t.float32)
-        factor = at_axis(x_scale, 1)((n, c)) * share / at_axis(step, 1)((n, c))
-        zero = None if y_zero_point is None else at_axis(y_zero_point, 1)((n, c))
-        return quantized(cast(total, t.float32) * factor, zero, dtype)
-
-    dtype = x.dtype if y_zero_point is None else y_zero_point.dtype
-    return k.compute(shape, element, dtype)
-
-
-def channels_first(k: Builder, x: Tensor) -> Tensor:
-    """(N, ..., C) as (N, C, ...)."""
-    return transpose(k, x, perm=(0, x.rank - 1, *range(1, x.rank - 1)))
-
-
-def channels_behind(k: Builder, x: Tensor) -> Tensor:
-    """(N, C, ...) as (N, ..., C)."""
-    return transpose(k, x, perm=(0, *range(2, x.rank), 1))
-
-
-@contrib("NhwcMaxPool")
-def nhwc_max_pool(
-    k: Builder,
-    x: Tensor,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Sequence[int] | None = None,
-    kernel_shape: Sequence[int],
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
-) -> Tensor:
-    y, _ = max_pool(
-        k,
-        channels_first(k, x),
-        kernel_shape=kernel_shape,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        dilations=dilations,
-        pads=pads,
-        strides=strides,
-    )
-    return channels_behind(k, y)
 
 
 @contrib("QLinearConv", "rounding")
