@@ -15,6 +15,7 @@ from sardonyx.errors import InternalError, LimitExceeded, SardonyxError, Unsuppo
 from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.model import Limits
+from sardonyx.ops import control
 from sardonyx.resolve import resolve
 from sardonyx.types import Array
 
@@ -92,6 +93,12 @@ def feeds(graph: Graph, chance: random.Random) -> dict[str, Array]:
         value = chance.choice([0, 1, -1, 3])
         found[name] = np.full(shape, value).astype(tensor.dtype.numpy)
     return found
+
+
+@pytest.fixture(autouse=True)
+def short_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Loop that never ends stops after 1000 trips: 10 million take hours on the machine."""
+    monkeypatch.setattr(control, "TRIPS", 1000)
 
 
 def survive(seed: int, number: int) -> None:
