@@ -70,17 +70,34 @@ def quotient_of(form: Dim, divisor: int) -> Dim | None:
     """floor(form / divisor) as a form: the terms that divide, where the rest stays below it."""
     if isinstance(form, int):
         return form // divisor
+    whole, rest = _divided(form, divisor)
+    return None if _within(rest, divisor) is None else floordiv(whole, divisor)
+
+
+def remainder(form: Dim, divisor: int) -> tuple[Dim, Dim] | None:
+    """The least and greatest value of form % divisor; None where they are not known."""
+    return _within(_divided(form, divisor)[1], divisor)
+
+
+def _divided(form: Dim, divisor: int) -> tuple[Dim, Dim]:
+    """The terms that divide, and the rest."""
+    if isinstance(form, int):
+        return form - form % divisor, form % divisor
     whole: Dim = 0
     for mono, c in form.terms:
         term: Dim = c - c % divisor
         for a in mono:
             term = term * atom(a)
         whole = whole + term
-    rest = form - whole
+    return whole, form - whole
+
+
+def _within(rest: Dim, divisor: int) -> tuple[Dim, Dim] | None:
+    """The bounds of the rest, if it is at least 0 and below the divisor."""
     low, high = bounds(rest)
     if low is None or high is None or not (at_least(low, 0) and at_least(divisor - 1 - high, 0)):
         return None
-    return floordiv(whole, divisor)
+    return low, high
 
 
 def bounds(form: Dim) -> tuple[Dim | None, Dim | None]:

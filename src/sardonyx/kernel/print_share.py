@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from sardonyx.dims import product
 from sardonyx.kernel.contract import Walk
 from sardonyx.kernel.expr import Axis, Buffer, Local
-from sardonyx.kernel.ir import Compute, Stmt
+from sardonyx.kernel.ir import Compute, For, Stmt
 from sardonyx.kernel.print_c import NAME, wrapped
 from sardonyx.kernel.share import Share, locals_set
 from sardonyx.kernel.spelling import c_type
+from sardonyx.kernel.work import work
 from sardonyx.kernel.write import Writer
 
 
@@ -64,6 +65,26 @@ def print_share(
         lines = [*before, *outer, *lines, "}", *after]
     counts = [names.size(share.count), names.size(share.each), str(share.multiple)]
     return shared(s, lines, counts, names, scope, helpers, share.private)
+
+
+def print_beside(
+    loops: Sequence[Stmt],
+    body: Callable[[Stmt], list[str]],
+    names: Writer,
+    scope: Scope,
+    helpers: list[list[str]],
+) -> list[str]:
+    """The loops, each of which a thread may have to itself (kernel/beside.py)."""
+    names.threads = False
+    lines = [
+        line
+        for i, s in enumerate(loops)
+        for line in (f"if (begin <= {i} && end > {i}) {{", *body(s), "}")
+    ]
+    names.threads = True
+    turns = For(Axis("loop", len(loops)), tuple(loops))
+    counts = [str(len(loops)), names.size(work(loops[0])), "1"]
+    return shared(turns, lines, counts, names, scope, helpers)
 
 
 def _points(share: Share, names: Writer) -> list[str]:

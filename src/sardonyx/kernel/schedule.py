@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from sardonyx.kernel.beside import beside
 from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
 from sardonyx.kernel.payloads import unseen
@@ -44,7 +45,7 @@ from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
 from sardonyx.kernel.print_near import near_of, print_near
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
-from sardonyx.kernel.print_share import Scope, print_share
+from sardonyx.kernel.print_share import Scope, print_beside, print_share
 from sardonyx.kernel.print_strip import is_strip, print_alone
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.print_walk import print_walk, walk_of
@@ -76,8 +77,13 @@ def print_scheduled(
     variables = locals_of(kernel, names)
     scope = Scope((), frozenset(_written(kernel)))
     lines: list[str] = []
-    for s in kernel.body:
-        lines += _statement(s, names, helpers, scope, kernel)
+    for group in beside(kernel) if threads else ((s,) for s in kernel.body):
+
+        def one(s: Stmt) -> list[str]:
+            return _statement(s, names, helpers, scope, kernel)
+
+        alone = len(group) == 1
+        lines += one(group[0]) if alone else print_beside(group, one, names, scope, helpers)
     used = set(re.findall(r"\w+", "\n".join(lines)))
     before += [line for line in variables if line.split()[-3] in used]
     function = finish(kernel, names, pointers, [*before, *lines])

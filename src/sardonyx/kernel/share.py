@@ -90,7 +90,7 @@ def share_of_loop(s: For, kernel: Kernel) -> Share | None:
     while len(body) == 1 and isinstance(body[0], For):
         chain.append(body[0].axis)
         body = body[0].body
-    if _may_trap((s,)) or not _is_local((s,), kernel):
+    if not is_sure(s, kernel):
         return None
     turn, best = work(For(Axis("once", 1), body)), None
     run = all(isinstance(x, Store | Set) for x in body)  # the last loop is one over neighbours
@@ -103,6 +103,11 @@ def share_of_loop(s: For, kernel: Kernel) -> Share | None:
         if _is_enough(axes):
             break
     return None if best is None or not _pays(best) else best
+
+
+def is_sure(s: For, kernel: Kernel) -> bool:
+    """Whether no run-time error may end s, and its local variables are its own."""
+    return not _may_trap((s,)) and _is_local((s,), kernel)
 
 
 def private(kernel: Kernel) -> Iterator[tuple[Buffer, ...]]:

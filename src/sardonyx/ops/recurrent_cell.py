@@ -137,8 +137,9 @@ class Cell:
         """Where in the sequence a step is."""
         if not reverse:
             return step
-        end = lift(self.steps) if self.lengths is None else cast(self.lengths[n], t.int64)
-        return maximum(end - 1 - step, 0)
+        if self.lengths is None:
+            return self.steps - 1 - step
+        return maximum(cast(self.lengths[n], t.int64) - 1 - step, 0)
 
     def sequence(self) -> Tensor:
         """The output of all steps, zeros at first."""
@@ -181,15 +182,14 @@ def run(
     """Y and the last states. step(d, states, x) computes the states after one step, where
     x(gate, n, j) is the product of the step's input with the weights of a gate."""
     cell.check()
-    y, last = cell.sequence(), list[list[Tensor]]()
+    y, found = cell.sequence(), range(len(cell.directions))
+    products = [cell.input_products(d) for d in found]
+    states = [[cell.state(x, d) for x in initial] for d in found]
     for d, reverse in enumerate(cell.directions):
-        products = cell.input_products(d)
-        states = [cell.state(x, d) for x in initial]
         with cell.k.loop(cell.steps) as i:
-            new = step(d, states, _given(cell, products, i, reverse))
-            cell.advance(y, d, reverse, i, list(zip(states, new, strict=True)))
-        last.append(states)
-    return y, *(cell.last([s[n] for s in last]) for n in range(len(initial)))
+            new = step(d, states[d], _given(cell, products[d], i, reverse))
+            cell.advance(y, d, reverse, i, list(zip(states[d], new, strict=True)))
+    return y, *(cell.last([s[n] for s in states]) for n in range(len(initial)))
 
 
 def _given(cell: Cell, products: Tensor, step: Axis, reverse: bool) -> Given:
