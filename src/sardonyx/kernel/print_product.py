@@ -190,10 +190,13 @@ def call_of(c: Contraction) -> str:
     return HALF if is_half(c) else CALLS[c.at_once]
 
 
+WEIGHTS = 4  # rows that take as long as reading B (product.h)
+
+
 def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The statements that compute p; the function that they pass on is added to helpers."""
     c = p.c
-    work = product((_units(p), c.rows, c.terms, LANES))
+    work = product((_units(p), c.rows + WEIGHTS, c.terms, LANES))
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
