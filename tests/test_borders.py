@@ -7,6 +7,9 @@ import pytest
 from nets import Net, check_engines
 from test_passes import check, values
 
+from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.print_product import packed_product
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -101,3 +104,22 @@ def test_what_finds_its_borders_itself_needs_what_has_none() -> None:
     net.give(x, net.op("Conv", x, depthwise, pads=[1] * 4, group=16), conv(net, x, 16, 16))
     program = optimise(lower(net.graph(), overridable=False))
     assert sum(x.kernel.name == "pad" for x in program.launches) == 1
+
+
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_a_sum_with_the_input_of_a_convolution_leaves_it_to_register_tiles(dilation: int) -> None:
+    """x + Relu(Conv(x)): the convolution reads borders around x, the sum x."""
+    net = Net()
+    x = net.feed("x", values(0, 1, 32, 40))
+    about = {"dilations": [dilation], "pads": [2 * dilation, 0], "kernel_shape": [3]}
+    for _ in range(2):
+        x = net.op("Add", x, net.op("Relu", net.op("Conv", x, values(2, 32, 32, 3), **about)))
+    net.give(x)
+    launches = optimise(lower(net.graph())).launches
+    sums = [s for x in launches for s in x.kernel.body if isinstance(s, Compute)]
+    sums = [s for s in sums if any(isinstance(e, Fold) for e in walk(s.expr))]
+    assert len(sums) == 2
+    assert all(packed_product(s) for s in sums)
+    want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
+    found = NativeEngine(net.graph()).run(net.feeds)
+    assert all(found[n].tobytes() == y.tobytes() for n, y in want.items())

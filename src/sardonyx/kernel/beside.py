@@ -70,14 +70,14 @@ def _differ(a: Buffer, i: Sequence[Expr] | None, b: Buffer, j: Sequence[Expr] | 
     if i is None or j is None or a.shape != b.shape or a.start != b.start or a.dtype.is_packed:
         return False
     return any(
-        x is not None and y is not None and any(_rests(x, y, n) for n in _steps(x, size))
+        x is not None and y is not None and any(_rests(x, y, n) for n in _steps(size, x, y))
         for x, y, size in zip(map(affine, i), map(affine, j), a.shape, strict=True)
     )
 
 
-def _steps(form: Dim, size: Dim) -> Iterator[int]:
+def _steps(size: Dim, *forms: Dim) -> Iterator[int]:
     """Divisors that may tell: the size of the dimension, and what axes are multiplied with."""
-    factors = () if isinstance(form, int) else (abs(c) for _, c in form.terms)
+    factors = [abs(c) for x in forms if not isinstance(x, int) for _, c in x.terms]
     yield from {n for n in (size, *factors) if isinstance(n, int) and n > 1}
 
 

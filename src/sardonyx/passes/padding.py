@@ -42,7 +42,7 @@ def _padded(
         if fold is None or name is None or not isinstance(x, Load) or not _fills(x):
             continue
         frame = _frame(x, fold.when)
-        if frame is None or _loads(launch, x.buffer) != [x]:
+        if frame is None or [e for e in _loads(launch, x.buffer) if e.mode == "guard"] != [x]:
             continue
         before, shape = frame
         if any(before) or shape != x.buffer.shape:
@@ -80,7 +80,7 @@ def _fills(x: Load) -> bool:
     return x.mode == "guard" and isinstance(x.default, Const)
 
 
-def _loads(launch: Launch, buffer: Buffer) -> list[Expr]:
+def _loads(launch: Launch, buffer: Buffer) -> list[Load]:
     every = (s.expr for s in launch.kernel.body if isinstance(s, Compute))
     return [e for e in walk(*every) if isinstance(e, Load) and e.buffer.root is buffer]
 
@@ -139,10 +139,11 @@ def _pad(name: str, padded: str, x: Load, before: list[int], shape: tuple[Dim, .
 
 
 def _reading(launch: Launch, x: Load, target: Buffer, before: list[int], name: str) -> Launch:
-    """The launch with the guarded load x replaced by a proven one of `target`."""
+    """The launch with the guarded load x replaced by a proven one of `target`; what else is read of
+    its buffer, as by a sum with the input of a convolution, stays."""
 
     def load(e: Load) -> Expr | None:
-        if e.buffer is not x.buffer:
+        if e.buffer is not x.buffer or e.mode != "guard":
             return None
         index = tuple(i + p for i, p in zip(e.index, before, strict=True))
         return Load(target, index)
@@ -151,8 +152,12 @@ def _reading(launch: Launch, x: Load, target: Buffer, before: list[int], name: s
         Compute(s.buffer, s.axes, rewrite(s.expr, {}, load)) if isinstance(s, Compute) else s
         for s in launch.kernel.body
     )
-    at = launch.kernel.inputs.index(x.buffer)
-    inputs = tuple(target if i == at else b for i, b in enumerate(launch.kernel.inputs))
-    reads = tuple(name if i == at else n for i, n in enumerate(launch.reads))
+    inputs, reads = launch.kernel.inputs, launch.reads
+    if len(_loads(launch, x.buffer)) == 1:
+        at = inputs.index(x.buffer)
+        inputs = tuple(target if i == at else b for i, b in enumerate(inputs))
+        reads = tuple(name if i == at else n for i, n in enumerate(reads))
+    elif target is not x.buffer:
+        inputs, reads = (*inputs, target), (*reads, name)
     kernel: Kernel = replace(launch.kernel, inputs=inputs, body=body)
     return replace(launch, kernel=kernel, reads=reads)
