@@ -26,7 +26,7 @@ from sardonyx.emit import emit, model
 from sardonyx.emit.export import export
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
-from sardonyx.kernel import share
+from sardonyx.kernel import beside, share
 from sardonyx.kernel.expr import Axis, Buffer, Load
 from sardonyx.kernel.ir import For, Kernel, Store
 from sardonyx.kernel.print_c import Function
@@ -61,7 +61,8 @@ def pictures(net: Net, rng: np.random.Generator) -> None:
 
 
 def sequences(net: Net, rng: np.random.Generator) -> None:
-    """Attention, normalisation by rows, transpositions, elementwise chains, reductions."""
+    """Attention, normalisation by rows, transpositions, elementwise chains, reductions, an LSTM in
+    both directions."""
     x = fed(net, rng, 3, 70, 96)
     q, k, v = (net.op("MatMul", x, values(rng, 96, 96)) for _ in range(3))
     q, k, v = (net.op("Reshape", a, np.array([3, 70, 4, 24])) for a in (q, k, v))
@@ -72,6 +73,8 @@ def sequences(net: Net, rng: np.random.Generator) -> None:
     y = net.op("Add", net.op("Reshape", y, np.array([3, 70, 96])), x)
     y = net.op("LayerNormalization", y, values(rng, 96), values(rng, 96), axis=-1)
     net.give(net.op("Erf", y), net.op("ReduceMean", scores, np.array([1]), keepdims=0))
+    weights = values(rng, 2, 64, 96), values(rng, 2, 64, 16)
+    net.give(net.op("LSTM", x, *weights, hidden_size=16, direction="bidirectional"))
     net.give(net.op("CumSum", y, np.array(1)), net.op("Gather", y, np.array([60, 2, 2]), axis=1))
 
 
@@ -87,8 +90,8 @@ def made(name: str) -> tuple[Graph, dict[str, Array]]:
 @pytest.fixture
 def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that can be shared out is, however little work it is."""
-    monkeypatch.setattr(share, "UNIT", 64)
-    monkeypatch.setattr(model, "UNIT", 64)
+    for module in (share, beside, model):
+        monkeypatch.setattr(module, "UNIT", 64)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
