@@ -26,16 +26,20 @@ def beside(kernel: Kernel) -> Iterator[tuple[Stmt, ...]]:
     may run at the same time, each of which is worth a thread and cannot be shared out itself."""
     group: list[Stmt] = []
     for s in kernel.body:
-        suits = isinstance(s, For) and _is_whole(s, kernel)
-        if group and not (suits and all(_apart(x, s) for x in group)):
+        if group and not all(_may_join(x, s, kernel) for x in group):
             yield tuple(group)
             group = []
-        if suits:
-            group.append(s)
-        else:
-            yield (s,)
+        group.append(s)
     if group:
         yield tuple(group)
+
+
+def _may_join(a: Stmt, b: Stmt, kernel: Kernel) -> bool:
+    """Whether both are loops that have a thread each, at the same time."""
+    match a, b:
+        case For(), For():
+            return _is_whole(a, kernel) and _is_whole(b, kernel) and _apart(a, b)
+    return False
 
 
 def _is_whole(s: For, kernel: Kernel) -> bool:

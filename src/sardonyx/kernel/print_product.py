@@ -43,6 +43,7 @@ MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut
 EQUAL = (*range(256, 127, -4), *range(260, 385, 4))  # terms of equal runs, the best first
 FEW = 4  # rows; with fewer, so many blocks are taken together
+WEIGHTS = 4  # rows that take as long as reading B: name##_work of product.h
 PAIR = 2  # blocks that go together where there are registers for them
 CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
 HALF = "sx_contract_half"
@@ -188,9 +189,6 @@ def call_of(c: Contraction) -> str:
     if c.a.dtype is t.uint8 and limit_of(c.fold) == WHOLE:
         return OF_WHOLE
     return HALF if is_half(c) else CALLS[c.at_once]
-
-
-WEIGHTS = 4  # rows that take as long as reading B (product.h)
 
 
 def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:

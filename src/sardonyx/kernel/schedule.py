@@ -11,6 +11,7 @@
     rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
 
+Loops that may run at the same time are shared out together (kernel/beside.py).
 No form changes the order of a fold, so each gives the bits of the plain loops.
 """
 
@@ -76,12 +77,12 @@ def print_scheduled(
         before.append(table(b, names.pointers[b]))
     variables = locals_of(kernel, names)
     scope = Scope((), frozenset(_written(kernel)))
+
+    def one(s: Stmt) -> list[str]:
+        return _statement(s, names, helpers, scope, kernel)
+
     lines: list[str] = []
     for group in beside(kernel) if threads else ((s,) for s in kernel.body):
-
-        def one(s: Stmt) -> list[str]:
-            return _statement(s, names, helpers, scope, kernel)
-
         alone = len(group) == 1
         lines += one(group[0]) if alone else print_beside(group, one, names, scope, helpers)
     used = set(re.findall(r"\w+", "\n".join(lines)))

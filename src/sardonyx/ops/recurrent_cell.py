@@ -182,9 +182,9 @@ def run(
     """Y and the last states. step(d, states, x) computes the states after one step, where
     x(gate, n, j) is the product of the step's input with the weights of a gate."""
     cell.check()
-    y, found = cell.sequence(), range(len(cell.directions))
-    products = [cell.input_products(d) for d in found]
-    states = [[cell.state(x, d) for x in initial] for d in found]
+    y, directions = cell.sequence(), range(len(cell.directions))
+    products = [cell.input_products(d) for d in directions]
+    states = [[cell.state(x, d) for x in initial] for d in directions]
     for d, reverse in enumerate(cell.directions):
         with cell.k.loop(cell.steps) as i:
             new = step(d, states[d], _given(cell, products[d], i, reverse))
