@@ -1,4 +1,5 @@
-"""Depthwise convolutions of few channels stay as the model has them, in lanes along a row."""
+"""Depthwise convolutions of few channels stay as the model has them, in lanes along a row; first
+convolutions of one channel do not."""
 
 from __future__ import annotations
 
@@ -33,3 +34,11 @@ def test_only_wide_rows_of_few_channels_stay() -> None:
         return any(name.startswith("x.last") for name in program.tensors)
 
     assert [turned(*sizes) for sizes in ((3, 37), (3, 11), (9, 37))] == [False, True, True]
+
+
+def test_one_channel_to_many_filters_is_not_depthwise() -> None:
+    made, rng = Net(), np.random.default_rng(6)
+    x = made.feed("x", values(rng, 1, 1, 20, 37))
+    made.give(made.op("Conv", x, values(rng, 32, 1, 5, 5), values(rng, 32), pads=[2] * 4))
+    check_engines(made)
+    assert any(".blocked" in name for name in optimise(lower(made.graph())).tensors)

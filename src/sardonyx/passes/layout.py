@@ -109,8 +109,9 @@ def _place(launch: Launch, state: _State) -> None:
     found = convolution(launch)
     terms = None if found is None else factors(found)
     source = transformed(launch) if terms is None else name_of(launch, terms[0])
-    if found is not None and source is not None and _is_thin(found, state.tensors[source]):
-        source = None
+    if found is not None and source is not None:
+        ends = [state.tensors[name] for name in (source, *launch.writes)]
+        source = None if _is_thin(found, ends) else source
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
@@ -137,10 +138,13 @@ def _place(launch: Launch, state: _State) -> None:
     state.launches.append(launch)
 
 
-def _is_thin(fold: Fold, tensor: TensorType) -> bool:
-    """Whether it is depthwise, of so few channels that neighbours in a row fill more lanes."""
-    load, (_, channels, *space) = fold.terms[0], tensor.shape or (0, 0)
-    if not (isinstance(load, Load) and isinstance(channels, int) and channels < LANES // 2):
+def _is_thin(fold: Fold, ends: Sequence[TensorType]) -> bool:
+    """Whether it is depthwise, of so few channels that neighbours in a row fill more lanes. ends:
+    what it reads and writes."""
+    load, (_, _, *space) = fold.terms[0], ends[0].shape or (0, 0)
+    channels = [n for x in ends for n in (x.shape or ())[1:2]]
+    few = all(isinstance(n, int) and n < LANES // 2 for n in channels)
+    if not (few and isinstance(load, Load)):
         return False
     summed = [a for a in fold.axes if a.extent != 1]
     deep = any(a in summed for a in walk(load.index[1]))
