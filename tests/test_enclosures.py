@@ -62,6 +62,15 @@ def test_every_elementary_function_is_recognised(name: str, dtype: t.DType) -> N
     assert found[e] == (name, tuple(args))
 
 
+def test_a_power_of_a_constant_exponent_is_recognised() -> None:
+    x = Load(Buffer("b", t.float32, (4,)), (Axis("i", 4),))
+    e = elementary.pow(x, Const(0.75, t.float32))
+    ((name, (base, exponent)),) = calls([e]).values()
+    assert (name, base) == ("pow", x)
+    assert isinstance(exponent, Const)
+    assert exponent.value == 0.75
+
+
 def test_what_is_nearly_a_function_is_none() -> None:
     b, i = Buffer("b", t.float32, (4,)), Axis("i", 4)
     e = elementary.exp(Load(b, (i,)))

@@ -62,6 +62,7 @@ def test_samples_of_float64(fused: bool) -> None:
     x = -np.concatenate([
         random.uniform(0, 760, 40000), random.integers(0, 1 << 62, 40000).view(np.float64),
         [0.0, np.inf, np.nan, 745.2, 744.4, 708.4, 708.3, 1e300, 5e-324],
+        random.uniform(-353, 0, 20000), [-353.0],
     ])  # fmt: skip
     names = ("exp", "exp_nonpositive")
     a, b = (evaluate(kernel_of(n, t.float64, x.size), [x], fused)[0] for n in names)

@@ -22,6 +22,7 @@ CASES: dict[str, tuple[tuple[int, ...], list[tuple[int, ...]], dict[str, Any]]] 
     "RMSNormalization": ((6, 48), [(48,)], {"axis": -1}),
     "InstanceNormalization": ((2, 3, 7, 9), [(3,), (3,)], {}),
     "GroupNormalization": ((2, 6, 4, 5), [(6,), (6,)], {"num_groups": 2}),
+    "LRN": ((2, 6, 4, 5), [], {"size": 3}),
     "LpNormalization": ((4, 50), [], {"axis": -1, "p": 2}),
 }
 
@@ -53,7 +54,7 @@ def test_rows_keep_the_bits(name: str, dtype: type) -> None:
 def test_a_row_goes_through_all_steps_and_needs_its_own_memory_alone(name: str) -> None:
     (launch,) = check(one(name)).launches
     shape = CASES[name][0]
-    depth = 2 if name in ("InstanceNormalization", "GroupNormalization") else len(shape) - 1
+    depth = 2 if name in ("InstanceNormalization", "GroupNormalization", "LRN") else len(shape) - 1
     assert loops(launch.kernel) == depth
     longest = prod(shape) // (prod(shape[:depth]) if name != "GroupNormalization" else 4)
     assert all(prod(b.shape) <= longest for b in launch.kernel.temporaries)

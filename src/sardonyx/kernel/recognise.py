@@ -91,6 +91,8 @@ def _matches(a: Expr, e: Expr, leaves: tuple[Local, ...], bound: dict[Expr, Expr
             if x.dtype is not y.dtype:
                 return False
             continue
+        if isinstance(x, Cast) and isinstance(y, Const):  # a constant is cast where it is made
+            y = Cast(Const(y.value, x.x.dtype), y.dtype, x.saturate, x.toward)
         if not _alike(x, y):
             return False
         stack.extend(zip(children(x), children(y), strict=True))

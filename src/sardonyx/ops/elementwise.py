@@ -198,12 +198,14 @@ def power(k: Builder, x: Tensor, y: Tensor) -> Tensor:
         return elementwise(k, integer_power, x, y)
     types = [np.dtype(d.compute if d.is_float else d.name) for d in (x.dtype, y.dtype)]
     common = t.by_name(np.result_type(*types, np.float32).name)
-    exponents = [] if y.value is None else [float(v) for v in np.unique(y.value)]
-    known = POWERS.get(exponents[0]) if len(exponents) == 1 else None
+    exponents = [] if y.value is None else [*np.unique(y.value.astype(common.numpy))]
+    known = float(exponents[0]) if len(exponents) == 1 else None
 
     def raised(a: Expr, b: Expr) -> Expr:
         wide = cast(a, common)
-        return float_power(wide, cast(b, common)) if known is None else known(wide)
+        if known is None:
+            return float_power(wide, cast(b, common))
+        return POWERS[known](wide) if known in POWERS else fn.pow(wide, const(known, common))
 
     return elementwise(k, raised, x, y)
 

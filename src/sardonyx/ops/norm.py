@@ -324,11 +324,19 @@ def lrn(
     """x / (bias + alpha / size * square_sum) ** beta over `size` neighbouring channels."""
     before, wide = (size - 1) // 2, compute_type(x.dtype)
 
-    def element(n: Axis, c: Axis, *i: Axis) -> Expr:
-        near = k.sum((size,), lambda q: square(x.guard((n, c + q - before, *i))))
-        return x[n, c, *i] / fn.pow(near * (alpha / size) + bias, lift(beta, wide))
+    shape = (*x.shape[:2], product(x.shape[2:]))
+    rows, out = x.reshaped(shape), k.tensor(x.shape, x.dtype)
 
-    return k.compute(x.shape, element, x.dtype)
+    def near(n: Axis, c: Axis, i: Axis) -> Expr:
+        return k.sum((size,), lambda q: square(rows.guard((n, c + q - before, i))))
+
+    sums = k.compute(shape, near, wide)
+
+    def element(*i: Axis) -> Expr:
+        return rows[i] / fn.pow(sums[i] * (alpha / size) + bias, lift(beta, wide))
+
+    k.compute(shape, element, into=out.reshaped(shape))
+    return out
 
 
 def square(e: Expr) -> Expr:

@@ -102,8 +102,9 @@ def exp(x: Expr) -> Expr:
 
 
 def exp_nonpositive(x: Expr) -> Expr:
-    """e**x for x <= 0 or NaN, the bits of exp with fewer operations: 2**n is one factor, scaled so
-    that it is normal. (1 + y) * 2**(n + scale) is exact, so the second product rounds as exp's."""
+    """e**x for x <= 0 or NaN (and to 43, in float64 to 353), the bits of exp with fewer operations:
+    2**n is one factor, scaled so that it is normal. (1 + y) * 2**(n + scale) is exact, so the
+    second product rounds as exp's."""
     x, f = argument(x)
     scale = f.bias // 2 + 2  # even with the bias added: ties of n go as they do in exp
     y, index = simple(at_least(x, limits(f)[0]), f.bias + scale)

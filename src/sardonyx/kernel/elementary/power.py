@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sardonyx import types as t
-from sardonyx.kernel.elementary.exp import exp, limits, long, one_more
-from sardonyx.kernel.elementary.log import decompose, log, normal
+from sardonyx.kernel.elementary.exp import exp_nonpositive, limits, long, one_more
+from sardonyx.kernel.elementary.log import decompose, normal, of_single
 from sardonyx.kernel.elementary.parts import (
     Format,
     Pair,
@@ -16,6 +16,7 @@ from sardonyx.kernel.elementary.parts import (
     exact_product,
     exact_sum,
     fast_sum,
+    format_of,
     magnitude,
     minus_infinity,
     nan,
@@ -24,7 +25,7 @@ from sardonyx.kernel.elementary.parts import (
     quotient,
     tail,
 )
-from sardonyx.kernel.expr import Expr, alu, cast, where
+from sardonyx.kernel.expr import Expr, alu, cast, const, where
 
 
 def _long_log(x: Expr, f: Format) -> Pair:
@@ -59,9 +60,13 @@ def _double(a: Expr, y: Expr, f: Format) -> Expr:
 
 
 def _single(a: Expr, y: Expr) -> Expr:
-    """a**y in float32, for a >= 0: the error before the one rounding is below 2^-44."""
-    wide = exp(cast(y, t.float64) * log(cast(a, t.float64)))
-    return cast(wide, t.float32)
+    """a**y in float32, for a >= 0: the error before the one rounding is below 2^-44. The bits of
+    exp(y * log(a)): in float64 no float32 but 0 is subnormal, and e**200 is infinite in float32."""
+    x, zero = cast(a, t.float64), const(0.0, t.float64)
+    high, low = of_single(x, zero)
+    end = where(x.eq(0.0), minus_infinity(format_of(x)), x)
+    product = cast(y, t.float64) * where((x > 0.0) & below_infinity(x), high + low, end)
+    return cast(exp_nonpositive(at_most(product, 200.0)), t.float32)
 
 
 def pow(x: Expr, y: Expr) -> Expr:
