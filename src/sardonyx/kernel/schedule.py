@@ -6,6 +6,7 @@
     iterated value                  ten points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
+    rows that data choose           a check of each outside of its loop: print_rows
     chain with a short way          where a whole strip may take it: print_near
     long chain of arithmetic        several vectors at a time: print_abreast
     rows with such a chain          the last step of a row beside the next row's chain: print_late
@@ -46,6 +47,7 @@ from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
 from sardonyx.kernel.print_near import near_of, print_near
 from sardonyx.kernel.print_packed import print_strips, suits_strips
 from sardonyx.kernel.print_product import packed_product, print_product
+from sardonyx.kernel.print_rows import print_rows, rows_of
 from sardonyx.kernel.print_share import Scope, print_beside, print_share
 from sardonyx.kernel.print_strip import is_strip, print_alone
 from sardonyx.kernel.print_tiles import TILE, across, print_tiles
@@ -172,6 +174,9 @@ def _form(s: Compute, names: Writer) -> Form:
     if walked is not None:
         share = share_of(s, s.axes[:-2]) or share_of_pairs(s)
         return lambda: print_walk(s, walked, names), share
+    rows = rows_of(s)
+    if rows:
+        return lambda: print_rows(s, rows, names), None
     p = across(s)
     if p is not None:
         order = [a for a in s.axes[:-1] if a is not p]

@@ -134,7 +134,7 @@ class Expression:
 
     def _index(self, i: Expr, block: Block) -> str:
         text = self.text(i, block)
-        if _is_chosen(i):
+        if is_chosen(i):
             return f"sx_hidden({bare(text)})"
         return bare(text) if isinstance(i, Alu) and i.op in ("add", "mul") else text
 
@@ -318,7 +318,7 @@ def _is_shape(e: Alu, x: Expr) -> bool:
     return compared and isinstance(x, Const) and x.dtype is t.int64 and 0 <= x.value < SYMBOLIC
 
 
-def _is_chosen(index: Expr) -> bool:
+def is_chosen(index: Expr) -> bool:
     """Whether a comparison of data decides an index: gcc 12 vectorises such loops wrongly."""
     todo, seen = [index], set[int]()
     while todo:

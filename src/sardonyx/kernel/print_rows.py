@@ -1,0 +1,102 @@
+"""Rows that data choose (Gather): whether a row is there is asked once, not of each element.
+
+    for row:  there = 0 <= index[row] < n, or it traps
+              for column: out[row, column] = there ? in[index[row], column] : 0
+
+Compilers take a condition that stays the same out of a loop, which then has vectors; not a trap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sardonyx import types as t
+from sardonyx.dims import at_least
+from sardonyx.kernel.expr import (
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    Where,
+    children,
+    free_axes,
+    walk,
+)
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.place import checked
+from sardonyx.kernel.print_c import is_pair, is_run, rolled
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.write import Writer, bare, evaluate, inside_text, is_chosen, stored
+
+
+def rows_of(s: Compute) -> list[Load]:
+    """The loads of s that may trap, where each is of a row that the last axis does not decide."""
+    if not s.axes or not at_least(s.axes[-1].extent, 2):
+        return []
+    nodes, axis = list(walk(s.expr)), s.axes[-1]
+    found = [e for e in nodes if isinstance(e, Load) and e.mode == "trap" and any(checked(e))]
+    if any(isinstance(e, Fold | Iterate) for e in nodes):
+        return []
+    always, free = set(_always(s.expr)), free_axes(s.expr)
+    rows = all(axis not in free[id(i)] for e in found for i in _asked(e))
+    return found if rows and always.issuperset(found) else []
+
+
+def _asked(e: Load) -> list[Expr]:
+    """The indices of e that may be out of bounds."""
+    return [i for i, check in zip(e.index, checked(e), strict=True) if check]
+
+
+def _always(root: Expr) -> Iterator[Expr]:
+    """The nodes that are evaluated whatever the data are."""
+    todo, seen = [root], set[Expr]()
+    while todo:
+        e = todo.pop()
+        if e not in seen:
+            seen.add(e)
+            yield e
+            match e:
+                case Where(cond):
+                    todo.append(cond)
+                case Load(_, index):
+                    todo += index
+                case _:
+                    todo += children(e)
+
+
+def print_rows(s: Compute, rows: list[Load], names: Writer) -> list[str]:
+    """The loop nest of s, which asks outside of its last loop whether each of `rows` is there."""
+    heads, lines = [names.loop(a) for a in s.axes[:-1]] or ["{"], list[str]()
+    quiet: dict[Expr, Expr] = {}
+    for e in rows:
+        before, there, element = _row(e, quiet, names)
+        lines += before
+        quiet[e] = Where(there, element, Const(0, e.dtype))
+    value = rewrite(s.expr, quiet)
+    head = names.loop(s.axes[-1])
+    if is_run(s.axes[-1], (), value) or is_pair(s.axes[-1], (s,)):
+        head = rolled(head)
+    inner, (text,) = evaluate(names, [value])
+    text = stored(names, text, value, s.buffer)
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], text, ascending=True)
+    return [*heads, *lines, head, *inner, store, "}", *["}"] * len(heads)]
+
+
+def _row(e: Load, quiet: dict[Expr, Expr], names: Writer) -> tuple[list[str], Local, Load]:
+    """The statements that find the row of e, or trap; whether it is there; the element if it is."""
+    index = [rewrite(i, quiet) for i in e.index]
+    lines, check = list[str](), checked(e)
+    for d in (d for d, open_ in enumerate(check) if open_):
+        before, (text,) = evaluate(names, [index[d]])
+        hidden = f"sx_hidden({bare(text)})" if is_chosen(index[d]) else bare(text)
+        found = index[d] = Local("at", t.int64)
+        names.given[found] = names.fresh("h")
+        lines += [*before, f"const int64_t {names.given[found]} = {hidden};"]
+    texts = [names.given.get(i, "") for i in index]
+    there = Local("there", t.bool_)
+    name = names.given[there] = names.fresh("h")
+    lines.append(f"const _Bool {name} = {inside_text(names, e.buffer, texts, check)};")
+    lines.append(f"if (!{name}) {names.trap(1)};")
+    return lines, there, Load(e.buffer, tuple(index))
