@@ -104,6 +104,20 @@ def resized(net: Net) -> None:
         net.give(net.op("Conv", y, values(n, 16, channels, 1, 1)))
 
 
+def turned_sums(net: Net) -> None:
+    """Sums of products of few rows, whose terms are neighbours in the other factor."""
+    for n, (rows, lanes, terms) in enumerate(
+        ((1, 64, 8), (1, 128, 13), (2, 100, 64), (3, 300, 21), (1, 17, 40), (1, 256, 7))
+    ):
+        a, b = values(n, 2, rows, terms), values(n + 9, 2, lanes, terms)
+        a[0, :, 1], b[0, 3, 2], b[1, 5, 0] = -0.0, np.nan, np.inf
+        turned = net.op("Transpose", net.feed(f"b{n}", b), perm=[0, 2, 1])
+        y = net.op("MatMul", net.feed(f"a{n}", a), turned)
+        net.give(y, net.op("Softmax", y))
+    g, h = (net.feed(c, values(n, n, 24)) for n, c in ((1, "g"), (72, "h")))
+    net.give(net.op("Gemm", g, h, transB=1))
+
+
 def wide_integers(net: Net) -> None:
     """Integers of 64 bits as float64: ties and both ends."""
     near = [s * (2**e + d) for e in (0, 31, 32, 53, 54, 62) for d in (-1, 0, 1, 3) for s in (1, -1)]
@@ -111,7 +125,17 @@ def wide_integers(net: Net) -> None:
     net.give(net.op("Cast", net.feed("x", np.array(near + ends, np.int64)), to=11))
 
 
-FAMILIES = (transposes, transposed_sums, pools, bounds, small_folds, tails, resized, wide_integers)
+FAMILIES = (
+    transposes,
+    transposed_sums,
+    turned_sums,
+    pools,
+    bounds,
+    small_folds,
+    tails,
+    resized,
+    wide_integers,
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
@@ -126,6 +150,14 @@ def test_fast_forms_keep_the_bits(family: Callable[[Net], None]) -> None:
 def text(net: Net) -> str:
     launches = optimise(lower(net.graph())).launches
     return "\n".join(print_scheduled(x.kernel).text for x in launches)
+
+
+@pytest.mark.parametrize(("lanes", "turned"), [(64, True), (300, True), (17, False)])
+def test_neighbours_that_are_terms_are_turned_to_be_lanes(lanes: int, turned: bool) -> None:
+    net = Net()
+    a, b = net.feed("a", values(0, 1, 24)), net.feed("b", values(1, lanes, 24))
+    net.give(net.op("MatMul", a, net.op("Transpose", b, perm=[1, 0])))
+    assert ("sx_across_32(" in text(net)) == turned
 
 
 @pytest.mark.parametrize(("channels", "height", "runs"), [(24, 1, 1), (265, 1, 2), (24, 2, 2)])

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, product
+from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.contract import flat
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
-from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
+from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip, used
 from sardonyx.kernel.print_taps import Few, added, few_of, is_short, unrolled
 from sardonyx.kernel.share import LINE
 from sardonyx.kernel.spelling import c_type, literal
@@ -30,6 +31,7 @@ LEAST = 8  # a shorter innermost axis is not worth a strip, but of chains, which
 FAR = 512  # elements between terms, from which on more lanes are taken together
 MANY, FEWER = 256, 64  # so many: of one accumulator each, and of sixteen
 TERMS = 4  # that a lane of a wide strip takes at a time
+BLOCK = 8  # rows and columns of what is turned at a time
 
 
 def suits_lanes(s: Compute) -> bool:
@@ -126,7 +128,7 @@ def _width(s: Compute, fold: Fold) -> int:
     that few of each line or page are not all that is read while it is near; and more of a chain
     through memory, which takes longer than to load and store some vectors."""
     axis = _lanes_of(s)
-    if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
+    if has_bytes(s, axis) or _is_window(fold, axis) or few_of(fold, axis) is not None:
         return LANES
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
     far = any(
@@ -138,8 +140,13 @@ def _width(s: Compute, fold: Fold) -> int:
     width = FEWER if fold.kind == "sum" else MANY
     if far and axis.extent >= width:
         return width
-    chain = fold.kind == "dot" and (axis.extent % FEWER == 0 or axis.extent >= MANY)
+    least = FEWER if _turned(fold, axis) else MANY
+    chain = fold.kind == "dot" and (axis.extent % FEWER == 0 or axis.extent >= least)
     return FEWER if chain else LANES
+
+
+def _is_window(fold: Fold, axis: Axis) -> bool:
+    return is_short(fold, axis) and _turned(fold, axis) is None
 
 
 def _is_far(step: Dim | None) -> bool:
@@ -158,11 +165,12 @@ def _folding(
         if is_ranked(fold):
             kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
         result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
-        if is_short(fold, axis):
+        if _is_window(fold, axis):
             return result, _window(fold, names, lane, here, acc, start)
         steps = _steps(fold, names, one, axis)
         rolled = "sx_rolled() " if _is_least(fold) else ""
-        some = _some(fold, names, here, one) if width > LANES else None
+        wide = Wide(fold, names, axis, lane, here, width)
+        some = _some(wide, one) if width > LANES else None
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
@@ -186,33 +194,87 @@ def _folding(
     return f"{acc}[0][{lane}]", sixteen
 
 
-def _some(fold: Fold, names: Writer, here: str, acc: str) -> Folding | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Wide:
+    """A sum of products along the axis in strips of `width` lanes."""
+
+    fold: Fold
+    names: Writer
+    axis: Axis
+    lane: str
+    here: str
+    width: int
+
+
+def _some(w: Wide, acc: str) -> Folding | None:
     """The loop over the innermost of a fold's axes, several terms at a time, for which a lane loads
     and stores its sum once."""
+    fold, names = w.fold, w.names
     axis, loads = fold.axes[-1], [e for e in walk(*fold.terms) if isinstance(e, Load)]
     if fold.kind != "dot" or fold.when is not None or any(any(checked(e)) for e in loads):
         return None
-    if not isinstance(axis.extent, int) or axis.extent < TERMS:
+    terms = axis.extent
+    if not isinstance(terms, int) or terms < TERMS:
         return None
-    r, n = names.given[axis], names.size(axis.extent)
+    r, n = names.given[axis], names.size(terms)
 
-    def taken(count: int) -> list[str]:
-        lines = [here]
+    def taken(count: int, tile: tuple[Load, str] | None = None) -> list[str]:
+        lines = list[str]()
         for place in range(count):
             names.given[axis] = f"({r} + {place})" if place else r
+            if tile is not None:
+                names.given[tile[0]] = f"{tile[1]}[{place}][{w.lane}]"
             before, texts = evaluate(names, list(fold.terms))
             lines += [*before, f"{acc} = {bare(fold_step(fold, acc, texts))};"]
-        return lines
+        if tile is not None:
+            del names.given[tile[0]]
+        names.given[axis] = r
+        return [*used(w.here, lines), *lines]
 
     whole, one = taken(TERMS), taken(1)
-    left = [] if axis.extent % TERMS == 0 else [f"for (; {r} < {n}; {r}++) {{"]
+    found = _turned(fold, w.axis)
+    tile, turning = ("", list[str]()) if found is None else _turning(found, w)
+    eight = [] if found is None else taken(BLOCK, (found, tile))
 
     def folding(each: str) -> list[str]:
+        full = found is not None and f" < {w.width};" in each
+        count, steps = (BLOCK, eight) if full else (TERMS, whole)
+        left = [] if terms % count == 0 else [f"for (; {r} < {n}; {r}++) {{"]
         rest = [*left, each, *one, "}", "}"] if left else []
-        head = f"for (; {r} + {TERMS} <= {n}; {r} += {TERMS}) {{"
-        return ["{", f"int64_t {r} = 0;", head, each, *whole, "}", "}", *rest, "}"]
+        head = f"for (; {r} + {count} <= {n}; {r} += {count}) {{"
+        first = turning if full else []
+        return ["{", f"int64_t {r} = 0;", head, *first, each, *steps, "}", "}", *rest, "}"]
 
     return folding
+
+
+def _turned(fold: Fold, axis: Axis) -> Load | None:
+    """The load of a sum of products whose neighbours in memory are its terms, not its lanes."""
+    last = fold.axes[-1]
+    if fold.kind != "dot" or fold.dtype is not t.float32 or not at_least(last.extent, BLOCK):
+        return None
+    if not at_least(axis.extent, FEWER):
+        return None
+    for e in (e for x in fold.terms for e in walk(x) if isinstance(e, Load)):
+        address = flat(e)
+        if address is None or e.dtype is not t.float32 or e.mode != "proven":
+            continue
+        if coefficient(address, last) == 1 and coefficient(address, axis) not in (None, 0, 1):
+            return e
+    return None
+
+
+def _turning(e: Load, w: Wide) -> tuple[str, list[str]]:
+    """The name of a tile, terms by lanes, and the statements that fill it with what e reads."""
+    tile, address = w.names.fresh("t"), flat(e)
+    step = None if address is None else coefficient(address, w.axis)
+    assert step is not None
+    before, index = evaluate(w.names, list(e.index))
+    source = f"(const uint8_t *)(const void *)&{w.names.element(e.buffer, index)}"
+    target = f"(uint8_t *)(void *)&{tile}[0][{w.lane}]"
+    call = f"sx_across_32({target}, {w.width * 4}, {source}, {w.names.size(step * 4)});"
+    each = f"for (int64_t {w.lane} = 0; {w.lane} < {w.width}; {w.lane} += {BLOCK}) {{"
+    return tile, [f"float {tile}[{BLOCK}][{w.width}];", each, w.here, *before, call, "}"]
 
 
 def _few(

@@ -74,7 +74,7 @@ def print_strip(
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
     r, dtype = names.fresh("r"), s.buffer.dtype
     lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}"]
-    lines += [*_used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
+    lines += [*used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
     if first and dtype.bits == 8 and _is_along(s.axes, s.buffer.shape, axis):
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
@@ -129,7 +129,7 @@ def _floats(
     element, (text,) = evaluate(names, [value])
     text = bare(text)
     lines = [*before, f"float {f}[{LANES}];", f"sx_rolled() {each}"]
-    lines += [*_used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}"]
+    lines += [*used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}"]
     return f, bare(texts[0]) if texts else "0.0f", lines
 
 
@@ -153,7 +153,7 @@ def _subtracted(user: Expr, e: Expr) -> Expr | None:
     return None
 
 
-def _used(here: str, lines: Sequence[str]) -> list[str]:
+def used(here: str, lines: Sequence[str]) -> list[str]:
     """The declaration, if the lines use what it declares."""
     name = here.split(" = ")[0].split()[-1]
     return [here] if any(re.search(rf"\b{name}\b", line) for line in lines) else []

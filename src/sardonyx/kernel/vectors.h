@@ -281,6 +281,28 @@ SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
     _mm_storel_epi64((__m128i *)(void *)(to + (2 * i + 1) * d), _mm_srli_si128(both, 8));
   }
 }
+#if defined(__AVX2__)
+#include <immintrin.h>
+SX_FN __m256i sx_low_high(const uint8_t *low, const uint8_t *high) {
+  const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)low);
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(a), _mm_loadu_si128((const __m128i *)(const void *)high), 1);
+}
+SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  int i;
+  for (i = 0; i < 8; i += 4) {
+    const uint8_t *const p = from + 4 * i;
+    uint8_t *const q = to + i * d;
+    const __m256i a = sx_low_high(p, p + 4 * s), b = sx_low_high(p + s, p + 5 * s);
+    const __m256i c = sx_low_high(p + 2 * s, p + 6 * s), e = sx_low_high(p + 3 * s, p + 7 * s);
+    const __m256i ab = _mm256_unpacklo_epi32(a, b), ce = _mm256_unpacklo_epi32(c, e);
+    const __m256i ba = _mm256_unpackhi_epi32(a, b), ec = _mm256_unpackhi_epi32(c, e);
+    _mm256_storeu_si256((__m256i *)(void *)q, _mm256_unpacklo_epi64(ab, ce));
+    _mm256_storeu_si256((__m256i *)(void *)(q + d), _mm256_unpackhi_epi64(ab, ce));
+    _mm256_storeu_si256((__m256i *)(void *)(q + 2 * d), _mm256_unpacklo_epi64(ba, ec));
+    _mm256_storeu_si256((__m256i *)(void *)(q + 3 * d), _mm256_unpackhi_epi64(ba, ec));
+  }
+}
+#else
 SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;
   for (i = 0; i < 8; i += 4)
@@ -299,6 +321,7 @@ SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) 
       _mm_storeu_si128((__m128i *)(void *)(q + 3 * d), _mm_unpackhi_epi64(ba, ec));
     }
 }
+#endif
 #else
 SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;
