@@ -81,6 +81,20 @@ def test_top_k_is_the_head_of_a_stable_sort(
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "u1", "i4", "u4", "i8", "u8"])
+def test_top_k_orders_the_ends_of_each_type_and_zeros_as_equals(dtype: str, largest: int) -> None:
+    if dtype[0] == "f":
+        odd = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-7, -1e-7, -1.5, 2.5]
+    else:
+        odd = [*(int(x) for x in (np.iinfo(dtype).min, np.iinfo(dtype).max)), 0, 1, 3]
+    x = RANDOM.permutation(np.array(odd * 5, dtype))
+    _, indices = run("TopK", x, [len(x) - 3], largest=largest, outputs=2)
+    rank = np.unique(np.where(x == x, x, np.array(np.nan if dtype[0] == "f" else 0, dtype)))
+    place = np.searchsorted(rank, x) * (-1 if largest else 1)
+    np.testing.assert_array_equal(indices, np.argsort(place, kind="stable")[:-3])
+
+
 def test_moving_keeps_the_payload_of_a_nan() -> None:
     x = np.array([0x7FC12345, 0xFFC00001], np.uint32).view(np.float32)
     for y in (

@@ -18,7 +18,7 @@ def less(x: Expr, y: Expr) -> Expr:
     """x < y, where a NaN is larger than any number."""
     if not x.dtype.is_float:
         return x < y
-    return (x < y) | (~alu("isnan", x) & alu("isnan", y))
+    return ~(y <= x) & ~alu("isnan", x)
 
 
 def differs(x: Expr, y: Expr) -> Expr:

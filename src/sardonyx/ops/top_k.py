@@ -55,18 +55,21 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         def value(j: Operand) -> Expr:
             return x.guard(replaced(i, a, j))
 
-        def beats(j: Expr, other: Expr) -> Expr:
-            return less(value(other), value(j)) if largest else less(value(j), value(other))
+        def beats(x: Expr, y: Expr) -> Expr:
+            return less(y, x) if largest else less(x, y)
 
         def after(j: Expr, other: Expr) -> Expr:
-            return beats(other, j) | (~beats(j, other) & (j > other))
+            x, y = value(j), value(other)
+            return beats(y, x) | (~beats(x, y) & (j > other))
 
         heap = k.compute((count,), lambda j: j, t.int64)
         with k.loop(count) as back:
             _sift(k, heap, count - 1 - back, lift(count), after)
-        with k.loop(size) as j, k.when((j >= count) & beats(j, heap.guard((0,)))):
-            k.store(heap, (0,), j)
+        least = k.local(value(heap.guard((0,))))
+        with k.loop(size - count) as later, k.when(beats(value(later + count), least)):
+            k.store(heap, (0,), later + count)
             _sift(k, heap, lift(0), lift(count), after)
+            k.set(least, value(heap.guard((0,))))
         with k.loop(count) as back:
             end = k.local(count - 1 - back)
             last, root = k.local(heap.guard((end,))), k.local(heap.guard((0,)))
