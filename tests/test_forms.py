@@ -125,7 +125,22 @@ def wide_integers(net: Net) -> None:
     net.give(net.op("Cast", net.feed("x", np.array(near + ends, np.int64)), to=11))
 
 
+def there_and_back(net: Net) -> None:
+    """Floats as a type of 16 bits and back: around each of its values and what lies between two,
+    NaNs of every kind."""
+    for n, (dtype, to) in enumerate(((np.float16, 10), (np.uint16, 16))):
+        codes = np.arange(1 << 16, dtype=np.uint16)
+        bits = codes.astype(np.uint32) << 16
+        if dtype is np.float16:
+            bits = codes.view(dtype).astype(np.float32).view(np.uint32)
+        near = (bits + d for d in np.uint32([0, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001]))
+        rest = np.arange(0, 1 << 32, 99_991, np.uint32)
+        x = net.feed(f"x{n}", np.concatenate([*near, rest]).view(np.float32))
+        net.give(net.op("Cast", net.op("Cast", x, to=to), to=1))
+
+
 FAMILIES = (
+    there_and_back,
     transposes,
     transposed_sums,
     turned_sums,

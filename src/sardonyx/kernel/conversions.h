@@ -23,6 +23,20 @@ SX_FN uint16_t sx_f16_of_f32(float x) {
   return (uint16_t)(sign | (m >= 0x477ff000u ? 0x7c00u : m < 0x38800000u ? tiny : usual));
 }
 
+/* A float32 rounded to the nearest float16 or bfloat16: of the power of two by which it is moved there and back,
+   the last bit is that of float16. */
+SX_FN float sx_near_f16(float x) {
+  const int32_t m = sx_bits_f32(x) & INT32_MAX, e = m & 0x7f800000, least = e < 0x38800000 ? 0x38800000 : e;
+  const float much = sx_float_i32((int32_t)((uint32_t)least + (UINT32_C(13) << 23)));
+  const float y = m >= 0x477ff000 ? (float)INFINITY : (sx_float_i32(m) + much) - much;
+  return x != x ? sx_nan_f32() : copysignf(y, x);
+}
+
+SX_FN float sx_near_bf16(float x) {
+  const uint32_t u = (uint32_t)sx_bits_f32(x), r = (u + 0x7fffu + ((u >> 16) & 1)) & 0xffff0000u;
+  return x != x ? sx_nan_f32() : sx_float_i32((int32_t)r);
+}
+
 SX_FN uint16_t sx_f16_of_f64(double x) { return sx_f16_of_f32(sx_odd_f32(x)); }
 
 SX_FN float sx_f32_of_bf16(uint16_t h) { return sx_float_i32((int32_t)((uint32_t)h << 16)); }

@@ -174,7 +174,10 @@ def _how(target: DType, saturate: bool, toward: str) -> str:
 
 def _widened(x: str, source: DType) -> str:
     if source.is_float:
-        return f"sx_f32_of_{suffix(source)}({x})"
+        word, kind = f"sx_{suffix(source)}_of_f32(", suffix(source)
+        if source.bits == 16 and x.startswith(word):  # there and back
+            return f"sx_near_{kind}({x[len(word) :]}"
+        return f"sx_f32_of_{kind}({x})"
     low = f"({x} & {(1 << source.bits) - 1})"
     half = 1 << (source.bits - 1)
     return f"(({low} ^ {half}) - {half})" if source.kind == "i" else low
