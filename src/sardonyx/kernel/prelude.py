@@ -13,13 +13,14 @@ from sardonyx.kernel.spelling import small_float
 PIECES = ("prelude.h", "packed.h", "arithmetic.h", "conversions.h", "vectors.h")
 # file: the calls that it is for
 TILES = {
-    "choice.h": r"\bsx_(?:contract|window)\w*\(",
-    "product.h": r"\bsx_(?:contract|window)\w*\(",
-    "contract.h": r"\bsx_(?:contract|contract_half|window)(?:_part)?\(",
+    "choice.h": r"\bsx_(?:contract|window|along)\w*\(",
+    "product.h": r"\bsx_(?:contract|window|along)\w*\(",
+    "contract.h": r"\bsx_(?:contract|contract_half|window|along)(?:_part)?\(",
     "contract_half.h": r"\bsx_contract_half(?:_part)?\(",
     "contract_vnni.h": r"\bsx_contract_(?:i16|u8|u8_whole)(?:_part)?\(",
     "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
     "contract_u8.h": r"\bsx_contract_u8(?:_whole)?(?:_part)?\(",
+    "along.h": r"\bsx_along(?:_part)?\(",
     "windows.h": r"\bsx_window(?:_part)?\(",
     "windows_u8.h": r"\bsx_window_u8(?:_part)?\(",
 }

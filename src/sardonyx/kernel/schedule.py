@@ -2,6 +2,7 @@
 
     packed sum of products          register tiles: kernel/print_product.py
     window in lanes                 neighbours at a time, borders inside: print_windows
+    few filters over many places    the places in lanes: print_along
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
     iterated value                  ten points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
@@ -27,6 +28,7 @@ from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
 from sardonyx.kernel.payloads import unseen
 from sardonyx.kernel.print_abreast import abreast_of, print_abreast, together
+from sardonyx.kernel.print_along import packed_along, print_along
 from sardonyx.kernel.print_c import (
     TABLE,
     Function,
@@ -156,6 +158,9 @@ def _compute(s: Compute, names: Writer, helpers: list[list[str]], scope: Scope) 
     window = packed_window(s)
     if window is not None:
         return print_windows(window, names, helpers, scope)
+    along = packed_along(s)
+    if along is not None:
+        return print_along(along, names, helpers, scope)
     body, share = _form(s, names)
     if share is None or not names.threads:
         return body()

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sardonyx import types as t
-from sardonyx.dims import at_least, divide
+from sardonyx.dims import at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, quotient_of
+from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors, is_multiple
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
@@ -112,6 +113,9 @@ def _place(launch: Launch, state: _State) -> None:
     if found is not None and source is not None:
         ends = [state.tensors[name] for name in (source, *launch.writes)]
         source = None if _is_thin(found, ends) else source
+        if _goes_along(launch, state):
+            _leave(launch, state)
+            return
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
@@ -133,9 +137,28 @@ def _place(launch: Launch, state: _State) -> None:
                 if block != PLAIN:
                     state.made(write, block)
                 return
-    for name in given:
-        state.need(name, PLAIN)
+    _leave(launch, state)
+
+
+def _leave(launch: Launch, state: _State) -> None:
+    """Appends the launch with all that it reads as the model has it."""
+    for name in launch.reads:
+        if name is not None:
+            state.need(name, PLAIN)
     state.launches.append(launch)
+
+
+def _goes_along(launch: Launch, state: _State) -> bool:
+    """Whether the places of its sum of products are lanes, and that saves more than the reorders
+    that it asks for in the middle of a chain take."""
+    s, *more = launch.kernel.body
+    found = along_of(s) if isinstance(s, Compute) and not more else None
+    if found is None or name_of(launch, found.c.a) not in state.program.weights:
+        return False
+    moved = [n for n in launch.reads if n is not None and PLAIN not in state.layouts(n)]
+    moved += launch.writes if moved else ()
+    shapes = [state.tensors[n].shape or () for n in moved]
+    return pays(found, sum(map(product, shapes)))
 
 
 def _is_thin(fold: Fold, ends: Sequence[TensorType]) -> bool:

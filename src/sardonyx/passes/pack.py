@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.along import Along, along_of, pays
 from sardonyx.kernel.contract import (
     LANES,
     Contraction,
@@ -108,8 +110,23 @@ def _with(s: Stmt, pairs: Mapping[Stmt, Pair]) -> Stmt:
 def _pair(s: Compute, constant: set[Buffer], times: Dim, name: str) -> Pair | None:
     """The Compute that packs an operand of s, and s with it packed; None where nothing pays.
     times: how often s is computed."""
+    along = along_of(s)
+    if along is not None and is_constant(along.c.a, constant) and pays(along, 0):
+        return _rows_last(along, name)
     found = _best(s, constant, times)
     return _lanes_last(s, constant, name) if found is None else _pack(found, name)
+
+
+def _rows_last(a: Along, name: str) -> Pair:
+    """Weights of few filters get these as their innermost axes, where the places are lanes."""
+    target = Buffer(name, t.float32, tuple(axis.extent for axis in a.weights))
+    axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(target.shape))
+    element = rewrite(a.c.a, dict(zip(a.weights, axes, strict=True)))
+    load = Load(target, a.weights)
+    s, fold = a.c.compute, a.c.fold
+    terms = tuple(load if x is a.c.a else x for x in fold.terms)
+    given: dict[Fold, Expr] = {fold: Fold("dot", fold.axes, terms, fold.when)}
+    return Compute(target, axes, element), Compute(s.buffer, s.axes, rewrite(s.expr, given))
 
 
 def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import affine, bounds
+from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.contract import factors
 from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
@@ -50,7 +51,9 @@ def _padded(
             tensors[padded] = TensorType(x.buffer.dtype, shape)
             yield _pad(name, padded, x, before, shape)
             source = Buffer("xp", x.buffer.dtype, shape)
-            whole, less = launch, leave_out(launch, fold, x, weights)
+            whole, less = launch, None
+            if not _goes_along(launch, weights):
+                less = leave_out(launch, fold, x, weights)
             launch = _reading(less or whole, x, source, before, padded)
             if less is not None and not is_taken(launch, weights):
                 launch = _reading(whole, x, source, before, padded)
@@ -63,6 +66,12 @@ def _has_windows(launch: Launch) -> bool:
     """Whether its sum of products knows borders itself (kernel/windows.h)."""
     body = launch.kernel.body
     return len(body) == 1 and isinstance(body[0], Compute) and window_of(body[0]) is not None
+
+
+def _goes_along(launch: Launch, weights: Container[str]) -> bool:
+    """Whether the places of its sum of products are lanes, which all take the same terms."""
+    found = [along_of(s) for s in launch.kernel.body if isinstance(s, Compute)]
+    return any(a is not None and name_of(launch, a.c.a) in weights and pays(a, 0) for a in found)
 
 
 def _pool(launch: Launch) -> Fold | None:

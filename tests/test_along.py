@@ -1,0 +1,123 @@
+"""Convolutions to few filters, by groups or not, take places in lanes: the machine's bits for every
+size, on channels as the model has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from targets import Target
+from test_half import values
+from test_targets import OF_BYTES, TARGETS, check_net
+
+from sardonyx.kernel.along import along_of, pays
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+
+# batch, channels, filters, groups, size of x, kernel, dilation, padding
+Case = tuple[int, int, int, int, tuple[int, ...], tuple[int, ...], int, int]
+CASES: tuple[Case, ...] = (
+    (1, 24, 3, 1, (5, 16), (3, 3), 1, 1),
+    (2, 56, 1, 1, (4, 64), (3, 2), 1, 1),
+    (1, 12, 9, 1, (3, 70), (1, 1), 1, 0),
+    (2, 16, 12, 1, (9, 31), (5, 1), 1, 0),
+    (1, 32, 32, 8, (6, 37), (3, 3), 2, 2),
+    (2, 6, 12, 6, (7, 113), (3, 3), 1, 1),
+    (1, 34, 14, 2, (50,), (4,), 3, 0),
+    (1, 5, 2, 1, (3, 4, 20), (2, 2, 3), 1, 1),
+    (1, 3, 11, 1, (1, 17), (1, 2), 1, 0),
+)
+
+
+HERE = (*OF_BYTES, *(x for x in TARGETS if x.name in ("x86-64-v3", "unfused")))
+
+
+def net(*cases: Case) -> Net:
+    made = Net()
+    for i, case in enumerate(cases):
+        add(made, f"x{i}", *case)
+    return made
+
+
+def add(
+    made: Net,
+    name: str,
+    n: int,
+    channels: int,
+    filters: int,
+    groups: int,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    dilation: int,
+    pad: int,
+) -> None:
+    rng = np.random.default_rng(len(size) + filters)
+    x = made.feed(name, values(rng, n, channels, *size))
+    weights = values(rng, filters, channels // groups, *kernel)
+    weights.reshape(-1)[1] = np.inf
+    y = made.op(
+        "Conv", x, weights, values(rng, filters), group=groups, pads=[pad] * 2 * len(size),
+        dilations=[dilation] * len(size),
+    )  # fmt: skip
+    made.give(y, made.op("Sigmoid", made.op("Mul", y, np.float32(1e-9))))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scheduled_equals_plain_equals_machine(case: Case) -> None:
+    check_engines(net(case))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_channels_move(case: Case) -> None:
+    program = optimise(lower(net(case).graph()))
+    assert not any(launch.kernel.name == "reorder" for launch in program.launches)
+    assert any("sx_along(" in print_scheduled(x.kernel).text for x in program.launches)
+
+
+def sums(channels: int, filters: int, groups: int, width: int, stride: int = 1) -> bool:
+    made, rng = Net(), np.random.default_rng(3)
+    x = made.feed("x", values(rng, 1, channels, 4, width))
+    w = values(rng, filters, channels // groups, 1, 1)
+    made.give(made.op("Conv", x, w, group=groups, strides=[1, stride]))
+    (launch,) = lower(made.graph()).launches
+    (s,) = launch.kernel.body
+    found = along_of(s) if isinstance(s, Compute) else None
+    return found is not None and pays(found, 0)
+
+
+def test_many_filters_short_rows_strides_and_depthwise_sums_have_other_forms() -> None:
+    assert sums(32, 12, 1, 16)
+    assert not sums(32, 13, 1, 16)
+    assert not sums(32, 12, 1, 15)
+    assert not sums(32, 12, 1, 40, stride=2)
+    assert not sums(32, 32, 32, 16)
+    assert sums(32, 64, 32, 16)
+
+
+def test_a_reorder_in_the_middle_of_a_chain_must_be_worth_it() -> None:
+    def reads_blocks(kernel: int) -> bool:
+        made, rng = Net(), np.random.default_rng(4)
+        x = made.feed("x", values(rng, 1, 32, 18, 34))
+        y = made.op("Relu", made.op("Conv", x, values(rng, 32, 32, 3, 3)))
+        made.give(made.op("Conv", y, values(rng, 2, 32, kernel, kernel)))
+        program = optimise(lower(made.graph()))
+        return not any("sx_along(" in print_scheduled(x.kernel).text for x in program.launches)
+
+    assert [reads_blocks(1), reads_blocks(3)] == [True, False]
+
+
+def test_the_header_leans_on_that_of_products() -> None:
+    text = prelude("sx_along(&along);")
+    assert text.index("SX_KIND(sx_contract,") < text.index("} sx_alongs;")
+    assert "sx_alongs" not in prelude("sx_contract(&product);")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", HERE, ids=str)
+def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
+    check_net(net(*CASES), target, tmp_path)
