@@ -115,6 +115,17 @@ def test_windows_go_in_two_steps_and_need_no_borders() -> None:
     assert folds(program) == 0
 
 
+def test_windows_that_move_by_one_element_read_a_plane_with_borders() -> None:
+    net = Net()
+    x = net.feed("x", values(5, 1, 4, 20, 21))
+    for stride in (1, 2):
+        about = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [1] * 4}
+        net.give(net.op("MaxPool", x, **about))
+    program = optimise(lower(net.graph(), overridable=False))
+    made = [[b.shape for b in launch.kernel.temporaries] for launch in program.launches]
+    assert made == [[(22, 32), (20, 32)], [(21,)]]
+
+
 @pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])
 def test_a_nan_of_either_sign_wins_and_zeros_have_their_order(kind: str) -> None:
     bits = [0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF, 0x7FFFFFFF, 0xFF800001]

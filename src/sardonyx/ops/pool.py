@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from math import prod
+from operator import mul
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
@@ -13,7 +15,7 @@ from sardonyx.kernel.expr import Axis, Expr, alu, lift
 from sardonyx.ops.common import compute_type
 from sardonyx.ops.index import flat_index, unflatten
 from sardonyx.ops.registry import operator
-from sardonyx.ops.window import per_axis, window
+from sardonyx.ops.window import Window, per_axis, window, within
 from sardonyx.types import DType
 
 
@@ -73,21 +75,38 @@ def average_pool(
     """The sum of each window over the number of its elements that count: those in the input, and
     with count_include_pad those in the padding as well. What does not count is absent."""
     win = window(x.shape[2:], kernel_shape, strides, dilations, auto_pad, pads, ceil_mode)
-    counted = win.inside_padded if count_include_pad else win.inside
     padded = any(p != 0 for p in (*win.begin, *win.end))
     whole = not ceil_mode and (bool(count_include_pad) or not padded)
+    number = None if whole else counts(k, win, bool(count_include_pad))
 
     def element(n: Axis, c: Axis, *o: Axis) -> Expr:
-        def counts(*r: Axis) -> Expr:
-            return counted(win.at(o, r))
-
-        when = None if whole else counts
-        total = k.sum(win.kernel, lambda *r: x.guard((n, c, *win.at(o, r))), when)
-        if whole:
-            return total / prod(win.kernel)
-        return total / k.sum(win.kernel, lambda *r: lift(1), counts).cast(total.dtype)
+        # +0 for what does not count: it changes no sum that began at +0
+        total = k.sum(win.kernel, lambda *r: x.guard((n, c, *win.at(o, r))))
+        return total / (prod(win.kernel) if number is None else number(o).cast(total.dtype))
 
     return k.compute((*x.shape[:2], *win.output), element, x.dtype)
+
+
+def counts(k: Builder, win: Window, padding: bool) -> Callable[[Sequence[Axis]], Expr]:
+    """How many elements of the window at a place count: those in the input, or in its padding
+    too."""
+    dtype = t.int32 if prod(win.kernel) < 1 << 31 else t.int64
+
+    def along(d: int) -> Tensor:
+        low, high = (-1 * win.begin[d], win.input[d] + win.end[d]) if padding else (0, win.input[d])
+
+        def element(o: Axis) -> Expr:
+            start = o * win.strides[d] - win.begin[d]
+            return k.sum(
+                (win.kernel[d],),
+                lambda _: lift(1).cast(dtype),
+                lambda r: within([start + r * win.dilations[d]], [low], [high]),
+            )
+
+        return k.compute((win.output[d],), element, dtype)
+
+    tables = [along(d) for d in range(len(win.kernel))]
+    return lambda o: reduce(mul, (a[i] for a, i in zip(tables, o, strict=True)))
 
 
 @operator("GlobalMaxPool", 1, 22)

@@ -12,14 +12,13 @@ beyond the end that is looked for; each element of a row becomes one once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product as cartesian
 from math import prod
 
 from sardonyx import types as t
-from sardonyx.dims import atom
-from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.expr import (
     Axis,
     Buffer,
@@ -28,17 +27,19 @@ from sardonyx.kernel.expr import (
     Fold,
     Load,
     alu,
+    const,
     lift,
     reinterpret,
     walk,
 )
 from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
-from sardonyx.kernel.place import checked
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.slides import NEAR, Slide, bordered, in_strips, slides
 
 KINDS = (t.float32, t.int8, t.uint8)
+WHOLE = 16  # elements of whole vectors
 MOST = 32  # windows' rows that stand one behind the other
 BEYOND = 0x7FFFFF  # how many NaNs of a sign there are
 
@@ -52,6 +53,11 @@ def _launch(launch: Launch) -> Launch:
     body, made = list[Stmt](), list[Buffer]()
     for s in launch.kernel.body:
         found = _windows(s) if isinstance(s, Compute) else None
+        near = None if found is None else _planes(found)
+        if near is not None:
+            body += near.statements()
+            made += [near.near, near.column]
+            continue
         body += [s] if found is None else found.statements()
         made += [] if found is None else [found.column]
     if not made:
@@ -62,52 +68,14 @@ def _launch(launch: Launch) -> Launch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Slide:
-    """A dimension along which the windows move: index = place * by + tap * apart + start."""
-
-    dimension: int
-    size: int
-    tap: Axis
-    place: Axis
-    by: int
-    apart: int
-    start: int
-
-    @property
-    def taps(self) -> int:
-        assert isinstance(self.tap.extent, int)
-        return self.tap.extent
-
-    def ends(self) -> tuple[int, int]:
-        """The places whose windows lie within the dimension: the first, and that after the last."""
-        assert isinstance(self.place.extent, int)
-        last = self.size - 1 - self.start - (self.taps - 1) * self.apart
-        begin = min(max(0, -(self.start // self.by)), self.place.extent)
-        return begin, max(begin, min(last // self.by + 1, self.place.extent))
-
-    def holds(self) -> bool:
-        """Whether the nearest neighbour inside of each index outside is in its window."""
-        assert isinstance(self.place.extent, int)
-        reach = (self.taps - 1) * self.apart
-        last = (self.place.extent - 1) * self.by + self.start
-        inside = self.start >= 0 and last + reach < self.size
-        return inside or (self.apart == 1 and self.start + reach >= 0 and last < self.size)
-
-    def at(self, place: Expr, tap: int, inside: bool) -> Expr:
-        """The index of a tap, or its nearest neighbour inside."""
-        index = place * self.by + (tap * self.apart + self.start)
-        return index if inside else alu("min", alu("max", index, 0), self.size - 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Windows:
     """A Compute that takes such a maximum. above: the slides but the last, which is `along`."""
 
     compute: Compute
     fold: Fold
     x: Load
-    above: tuple[_Slide, ...]
-    along: _Slide
+    above: tuple[Slide, ...]
+    along: Slide
     column: Buffer
 
     def statements(self) -> list[Stmt]:
@@ -138,17 +106,69 @@ class _Windows:
 
     def _rows(self, first: int, last: int, inside: bool, inner: Sequence[Axis]) -> tuple[Stmt, ...]:
         """The windows from `first` to before `last`."""
-        s, axis = self.compute, Axis("w", last - first)
+        axis = Axis("w", last - first)
         place = axis + first
         found: Expr | None = None
         for tap in range(self.along.taps):
             term = Load(self.column, (self.along.at(place, tap, inside), *inner))
             found = term if found is None else alu(self.fold.kind, found, term)
         assert found is not None
-        given: dict[Expr, Expr] = {self.along.place: place}
-        given[self.fold] = _value(found, self.fold)
+        return nested((axis, *inner), (self.element(place, found),))
+
+    def element(self, place: Expr, rank: Expr) -> Store:
+        """One element of the result, `place` its index along the windows, from its rank."""
+        s, value = self.compute, _value(rank, self.fold)
+        given: dict[Expr, Expr] = {self.along.place: place, self.fold: value}
         index = tuple(place if a is self.along.place else a for a in s.axes)
-        return nested((axis, *inner), (Store(s.buffer, index, rewrite(s.expr, given)),))
+        return Store(s.buffer, index, rewrite(s.expr, given))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Planes:
+    """Such windows that move by one element along the last axis, from a copy of each plane with its
+    borders, where each element has become an integer: it is one of many windows."""
+
+    windows: _Windows
+    near: Buffer
+    column: Buffer
+
+    def statements(self) -> tuple[Stmt, ...]:
+        w, kind = self.windows, self.windows.fold.kind
+        every, places = (*w.above, w.along), [one.place for one in w.above]
+        lowest = const(t.int32.min if kind == "max" else t.int32.max, t.int32)
+        made = bordered(self.near, w.x, every, lowest, lambda e: _rank(e, kind))
+        axis, down = Axis("w", self.column.shape[-1]), list[Expr]()
+        for taps in cartesian(*(range(one.taps) for one in w.above)):
+            rows = (one.within(one.place, i) for one, i in zip(w.above, taps, strict=True))
+            down.append(Load(self.near, (*rows, axis)))
+        columns = Compute(self.column, (*places, axis), _most(down, kind))
+
+        def element(place: Expr) -> tuple[Stmt, ...]:
+            taps = (w.along.within(place, i) for i in range(w.along.taps))
+            return (w.element(place, _most([Load(self.column, (*places, i)) for i in taps], kind)),)
+
+        assert isinstance(w.along.place.extent, int)
+        along = list(in_strips(w.along.place.extent, element))
+        outer = w.compute.axes[: -len(every)]
+        return nested(outer, [*made, columns, *nested(places, along)])
+
+
+def _most(terms: Sequence[Expr], kind: str) -> Expr:
+    return reduce(lambda a, b: alu(kind, a, b), terms)
+
+
+def _planes(w: _Windows) -> _Planes | None:
+    """Such windows where that pays and planes are small."""
+    every = (*w.above, w.along)
+    places = tuple(one.place for one in every)
+    if w.along.by > 1 or w.compute.axes[-len(every) :] != places or w.fold.dtype is not t.float32:
+        return None
+    *high, wide = (one.before + one.size + one.after for one in every)
+    wide = -(-wide // WHOLE) * WHOLE
+    down = tuple(one.place.extent for one in w.above)
+    near = Buffer("near", t.int32, (*high, wide))
+    column = Buffer("col", t.int32, (*down, wide))
+    return None if prod((*high, wide)) > NEAR else _Planes(w, near, column)
 
 
 def _rank(x: Expr, kind: str) -> Expr:
@@ -181,11 +201,10 @@ def _windows(s: Compute) -> _Windows | None:
     x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
     if fold.dtype not in KINDS or not isinstance(x, Load) or not _is_plain(x, fold):
         return None
-    found = list(_slides(s, x, fold))
-    slides = [one for one in found if one is not None]
-    if not slides or len(slides) != len(found) or not _is_sound(slides, x, fold):
+    found = slides(s, x, fold)
+    if not found or not all(one.holds() for one in found):
         return None
-    *above, along = slides
+    *above, along = found
     at = s.axes.index(along.place)
     if prod(one.taps for one in above) > MOST or along.taps > MOST or along.by > along.taps:
         return None
@@ -201,36 +220,3 @@ def _is_plain(x: Load, fold: Fold) -> bool:
     if x.mode == "guard":
         return isinstance(x.default, Const) and x.default.value == identity(fold)
     return x.mode == "proven"
-
-
-def _is_sound(slides: Sequence[_Slide], x: Load, fold: Fold) -> bool:
-    """Whether each axis of the windows moves along one dimension alone."""
-    taps = [a for a in fold.axes if a.extent != 1]
-    moving = [a for one in slides for a in (one.tap, one.place)]
-    seen = [a for i in x.index for a in {e for e in walk(i) if isinstance(e, Axis)}]
-    once = all(seen.count(a) == 1 for a in moving)
-    return once and {one.tap for one in slides} == set(taps) and all(s.holds() for s in slides)
-
-
-def _slides(s: Compute, x: Load, fold: Fold) -> Iterator[_Slide | None]:
-    """The dimensions of x along which the windows move; None for one that is not understood."""
-    for d, guarded in enumerate(checked(x)):
-        if guarded or any(a in fold.axes for a in walk(x.index[d])):
-            yield _slide(s, x, d, fold)
-
-
-def _slide(s: Compute, x: Load, d: int, fold: Fold) -> _Slide | None:
-    form, size = affine(x.index[d]), x.buffer.shape[d]
-    inside = [a for a in walk(x.index[d]) if isinstance(a, Axis) and a.extent != 1]
-    taps, places = [a for a in inside if a in fold.axes], [a for a in inside if a in s.axes]
-    if form is None or len(taps) != 1 or len(places) != 1 or len(inside) != 2:
-        return None
-    (tap,), (place,) = taps, places
-    by, apart = coefficient(form, place), coefficient(form, tap)
-    if not (isinstance(by, int) and isinstance(apart, int) and by > 0 and apart > 0):
-        return None
-    start = form - atom(place) * by - atom(tap) * apart
-    if not (isinstance(start, int) and isinstance(size, int)):
-        return None
-    known = isinstance(place.extent, int) and isinstance(tap.extent, int)
-    return _Slide(d, size, tap, place, by, apart, start) if known else None

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from sardonyx.passes.apart import part_results
 from sardonyx.passes.attention import join_attention
+from sardonyx.passes.averages import near_sums
 from sardonyx.passes.borders import write_borders
 from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.choices import split_choices
@@ -52,6 +53,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         partial(compute_known, fused=fused),
         block_channels,
         split_maxima,
+        near_sums,
         split_phases,
         pad_inputs,
         write_borders,

@@ -1,0 +1,119 @@
+"""Sums over windows with borders, from a copy of each plane that has them.
+
+    y[n, c, h, w] = sum over (r, q) of x[n, c, h + r - 1, w + q - 1], 0 outside of x
+        =>  For(n, c):  near[i, j] = x[n, c, i - 1, j - 1], 0 around it
+                        For(h, w):  y[n, c, h, w] = near[h, w] + near[h, w + 1] + ..
+
+A plane is in the first cache while its windows are taken, and none asks where x ends. The terms are
+added as the 16-way sum adds them; that its partial sums begin at +0 is seen only where all terms
+are -0, so +0 is added once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product as cartesian
+from math import copysign, prod
+
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, const, lift, walk
+from sardonyx.kernel.folds import LANES
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.slides import NEAR, Slide, bordered, in_strips, slides
+
+MOST = 49  # terms that stand one behind the other
+
+
+def near_sums(program: Program) -> Program:
+    """Each sum over windows that reach beyond the ends of rows, from such planes."""
+    return replace(program, launches=tuple(_launch(launch) for launch in program.launches))
+
+
+def _launch(launch: Launch) -> Launch:
+    body, made = list[Stmt](), list[Buffer]()
+    for s in launch.kernel.body:
+        found = _windows(s) if isinstance(s, Compute) else None
+        body += [s] if found is None else found.loops()
+        made += [] if found is None else [found.near]
+    if not made:
+        return launch
+    kernel: Kernel = launch.kernel
+    temporaries = (*kernel.temporaries, *made)
+    return replace(launch, kernel=replace(kernel, body=tuple(body), temporaries=temporaries))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Windows:
+    """A Compute with such a sum, whose windows move along its last axes."""
+
+    compute: Compute
+    fold: Fold
+    x: Load
+    slides: tuple[Slide, ...]
+    near: Buffer
+
+    def loops(self) -> tuple[Stmt, ...]:
+        s, (*above, along) = self.compute, self.slides
+        made = bordered(self.near, self.x, self.slides, const(0, self.near.dtype), lambda e: e)
+        sums = in_strips(_extent(along.place), lambda at: (self._sum(at),))
+        body = [*made, *nested([one.place for one in above], list(sums))]
+        return nested(s.axes[: -len(self.slides)], body)
+
+    def _sum(self, last: Expr) -> Store:
+        """One element of the result, `last` its index along the last axis."""
+        s, along = self.compute, self.slides[-1]
+        places = [*(one.place for one in self.slides[:-1]), last]
+        terms: list[Expr] = []
+        for taps in cartesian(*(range(_extent(a)) for a in self.fold.axes)):
+            tap = dict(zip(self.fold.axes, taps, strict=True))
+            slides = zip(self.slides, places, strict=True)
+            at = (one.within(place, tap[one.tap]) for one, place in slides)
+            terms.append(Load(self.near, tuple(at)))
+        given: dict[Expr, Expr] = {along.place: last, self.fold: added(terms)}
+        return Store(s.buffer, (*s.axes[:-1], last), rewrite(s.expr, given))
+
+
+def added(terms: Sequence[Expr]) -> Expr:
+    """The 16-way sum of terms, each of its partial sums an expression."""
+    parts = list(terms[:LANES])
+    for i, x in enumerate(terms[LANES:]):
+        parts[i % LANES] = parts[i % LANES] + x
+    for n in (8, 4, 2, 1):
+        pairs = zip(parts[:n], parts[n : 2 * n], strict=False)
+        parts[: len(parts[n : 2 * n])] = [a + b for a, b in pairs]
+        parts = parts[:n]
+    return alu("add", parts[0], const(0, parts[0].dtype))
+
+
+def _windows(s: Compute) -> _Windows | None:
+    """s as such a sum; None where it is not one, or its sizes are not known."""
+    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    if len(folds) != 1 or folds[0].kind != "sum" or folds[0].when is not None:
+        return None
+    (fold,) = folds
+    x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
+    if not isinstance(x, Load) or not x.dtype.is_float or not _is_zero(x.default):
+        return None
+    found = slides(s, x, fold)
+    places = tuple(one.place for one in found)
+    if not found or s.axes[-len(found) :] != places or found[-1].ends() == (0, places[-1].extent):
+        return None
+    shape = tuple(one.before + one.size + one.after for one in found)
+    if prod(shape) > NEAR or prod(_extent(a) for a in fold.axes) > MOST:
+        return None
+    return _Windows(s, fold, x, found, Buffer("near", x.dtype, shape))
+
+
+def _is_zero(default: Expr | None) -> bool:
+    """Whether what is read out of bounds is +0, which changes no sum that began at +0."""
+    match default:
+        case Const(float(value)):
+            return value == 0 and copysign(1, value) > 0
+    return False
+
+
+def _extent(a: Axis) -> int:
+    assert isinstance(a.extent, int)
+    return a.extent

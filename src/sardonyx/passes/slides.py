@@ -1,0 +1,145 @@
+"""Windows that slide over an array, read off the index expressions of a fold; loops in strips.
+
+x[n, c, 2h + r - 1, 2w + q - 1], a fold over (r, q)  =>  a Slide along each of h and w
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sardonyx.dims import atom
+from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu, walk
+from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
+from sardonyx.kernel.place import checked
+
+STRIPS = (16, 8)
+NEAR = 1 << 14  # elements of a plane that stays near
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slide:
+    """A dimension along which the windows move: index = place * by + tap * apart + start."""
+
+    dimension: int
+    size: int
+    tap: Axis
+    place: Axis
+    by: int
+    apart: int
+    start: int
+
+    @property
+    def taps(self) -> int:
+        assert isinstance(self.tap.extent, int)
+        return self.tap.extent
+
+    @property
+    def before(self) -> int:
+        """The border at the beginning, which the windows reach into."""
+        return max(0, -self.start)
+
+    @property
+    def after(self) -> int:
+        """The border at the end."""
+        assert isinstance(self.place.extent, int)
+        last = (self.place.extent - 1) * self.by + (self.taps - 1) * self.apart + self.start
+        return max(0, last - self.size + 1)
+
+    def ends(self) -> tuple[int, int]:
+        """The places whose windows lie within the dimension: the first, and that after the last."""
+        assert isinstance(self.place.extent, int)
+        last = self.size - 1 - self.start - (self.taps - 1) * self.apart
+        begin = min(max(0, -(self.start // self.by)), self.place.extent)
+        return begin, max(begin, min(last // self.by + 1, self.place.extent))
+
+    def holds(self) -> bool:
+        """Whether the nearest neighbour inside of each index outside is in its window."""
+        assert isinstance(self.place.extent, int)
+        reach = (self.taps - 1) * self.apart
+        last = (self.place.extent - 1) * self.by + self.start
+        inside = self.start >= 0 and last + reach < self.size
+        return inside or (self.apart == 1 and self.start + reach >= 0 and last < self.size)
+
+    def within(self, place: Expr, tap: int) -> Expr:
+        """The index of a tap where the dimension has its border."""
+        return place * self.by + (tap * self.apart + self.start + self.before)
+
+    def at(self, place: Expr, tap: int, inside: bool) -> Expr:
+        """The index of a tap, or its nearest neighbour inside."""
+        index = place * self.by + (tap * self.apart + self.start)
+        return index if inside else alu("min", alu("max", index, 0), self.size - 1)
+
+
+def slides(s: Compute, x: Load, fold: Fold) -> tuple[Slide, ...]:
+    """The dimensions of x along which the windows of a fold move, each axis of them along one; none
+    where one of them is not understood, or its sizes are not known."""
+    dimensions = [
+        d
+        for d, guarded in enumerate(checked(x))
+        if guarded or any(a in fold.axes for a in walk(x.index[d]))
+    ]
+    every = [_slide(s, x, d, fold) for d in dimensions]
+    found = tuple(one for one in every if one is not None)
+    return found if len(found) == len(every) and _is_sound(found, x, fold) else ()
+
+
+def _slide(s: Compute, x: Load, d: int, fold: Fold) -> Slide | None:
+    form, size = affine(x.index[d]), x.buffer.shape[d]
+    inside = [a for a in walk(x.index[d]) if isinstance(a, Axis) and a.extent != 1]
+    taps, places = [a for a in inside if a in fold.axes], [a for a in inside if a in s.axes]
+    if form is None or len(taps) != 1 or len(places) != 1 or len(inside) != 2:
+        return None
+    (tap,), (place,) = taps, places
+    by, apart = coefficient(form, place), coefficient(form, tap)
+    if not (isinstance(by, int) and isinstance(apart, int) and by > 0 and apart > 0):
+        return None
+    start = form - atom(place) * by - atom(tap) * apart
+    if not (isinstance(start, int) and isinstance(size, int)):
+        return None
+    known = isinstance(place.extent, int) and isinstance(tap.extent, int)
+    return Slide(d, size, tap, place, by, apart, start) if known else None
+
+
+def _is_sound(found: Sequence[Slide], x: Load, fold: Fold) -> bool:
+    """Whether each axis of the windows moves along one dimension alone."""
+    taps = [a for a in fold.axes if a.extent != 1]
+    moving = [a for one in found for a in (one.tap, one.place)]
+    seen = [a for i in x.index for a in {e for e in walk(i) if isinstance(e, Axis)}]
+    return {one.tap for one in found} == set(taps) and all(seen.count(a) == 1 for a in moving)
+
+
+def bordered(
+    near: Buffer, x: Load, found: Sequence[Slide], border: Expr, term: Callable[[Load], Expr]
+) -> tuple[Stmt, ...]:
+    """The statements that make near the plane of x along the slides, each element as a term, in its
+    border."""
+    *above, along = found
+    rows = [Axis("i", one.size) for one in above]
+
+    def copy(last: Expr) -> tuple[Stmt, ...]:
+        index, at = list(x.index), [*rows, last]
+        for one, i in zip(found, at, strict=True):
+            index[one.dimension] = i
+        place = tuple(i + one.before for one, i in zip(found, at, strict=True))
+        return (Store(near, place, term(Load(x.buffer, tuple(index)))),)
+
+    axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(near.shape))
+    return (Compute(near, axes, border), *nested(rows, list(in_strips(along.size, copy))))
+
+
+def in_strips(extent: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> Iterator[Stmt]:
+    """The loops of a body over an axis in strips, whole vectors of an extent that is known; the
+    last one may begin within that before it. What the body stores twice must be the same."""
+    width = next((n for n in STRIPS if n <= extent), extent)
+    starts: list[Expr | int] = [0]
+    if extent >= 2 * width:
+        strip = Axis("s", extent // width)
+        starts = [strip * width]
+    if extent % width:
+        starts.append(extent - width)
+    for start in starts:
+        lane = Axis("l", width)
+        loop = For(lane, body(lane + start))
+        yield For(strip, (loop,)) if isinstance(start, Expr) else loop

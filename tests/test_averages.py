@@ -1,0 +1,96 @@
+"""Sums over windows with borders, from copies of planes: the bytes of the definition."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from test_maxima import placed
+from test_passes import check, values
+
+from sardonyx import types as t
+from sardonyx.dims import substitute
+from sardonyx.kernel.affine import affine
+from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
+from sardonyx.kernel.ir import For, Store, expressions, statements
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.slides import in_strips
+
+ROW = Buffer("row", t.int64, (64,))
+ABOUT = (
+    {"kernel_shape": [3, 3], "pads": [1] * 4},
+    {"kernel_shape": [5, 3], "pads": [2, 1, 1, 0], "strides": [1, 2]},
+    {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1]},
+    {"kernel_shape": [3, 4], "pads": [2, 3, 1, 2], "strides": [2, 3], "ceil_mode": 1},
+    {"kernel_shape": [7, 7], "pads": [3] * 4},
+)
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_averages_are_the_machines(counted: int) -> None:
+    net = Net()
+    for (i, about), width in product(enumerate(ABOUT), (6, 13, 16, 37)):
+        x = net.feed(f"x{len(net.feeds)}", values(i + width, 2, 3, 9, width))
+        net.give(net.op("AveragePool", x, count_include_pad=counted, **about))
+    x = net.feed("blocked", values(7, 1, 16, 9, 10))
+    y = net.op("AveragePool", placed(net, x, 16), count_include_pad=counted, **ABOUT[0])
+    net.give(net.op("Sigmoid", y))
+    line = net.feed("line", values(8, 2, 3, 40))
+    net.give(net.op("AveragePool", line, kernel_shape=[3], pads=[1, 1], count_include_pad=counted))
+    check_engines(net)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_averages_of_other_floats_are_the_machines(kind: type) -> None:
+    net = Net()
+    for i, about in enumerate(ABOUT):
+        x = np.nan_to_num(values(i, 1, 3, 9, 20), nan=-0.0, posinf=9, neginf=-9).astype(kind)
+        net.give(net.op("AveragePool", net.feed(f"x{i}", x), **about))
+    check_engines(net)
+
+
+def test_the_sum_of_negative_zeros_is_positive() -> None:
+    net = Net()
+    x = net.feed("x", np.full((1, 1, 4, 16), -0.0, np.float32))
+    net.give(net.op("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4))
+    check_engines(net)
+
+
+def test_each_pass_keeps_the_bits_of_an_average() -> None:
+    net = Net()
+    x = net.feed("x", values(6, 1, 2, 5, 17))
+    net.give(net.op("AveragePool", x, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 0, 1]))
+    check(net)
+
+
+def test_no_window_asks_where_its_input_ends() -> None:
+    net = Net()
+    x = net.feed("x", values(5, 1, 4, 20, 21))
+    net.give(net.op("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4))
+    (launch,) = optimise(lower(net.graph(), overridable=False)).launches
+    found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
+    assert not any(isinstance(e, Fold) for e in found)
+
+
+@pytest.mark.parametrize("extent", [1, 5, 8, 11, 16, 20, 32, 45])
+def test_strips_cover_an_axis_and_nothing_else(extent: int) -> None:
+    seen = set[object]()
+
+    def visit(s: For, index: dict[Axis, int]) -> None:
+        for i in range(int(str(s.axis.extent))):
+            for x in s.body:
+                at = {**index, s.axis: i}
+                if isinstance(x, For):
+                    visit(x, at)
+                elif isinstance(x, Store):
+                    form = affine(x.index[0])
+                    assert form is not None
+                    seen.add(substitute(form, lambda a, at=at: at.get(a)))
+
+    for s in in_strips(extent, lambda at: (Store(ROW, (at,), at),)):
+        assert isinstance(s, For)
+        visit(s, {})
+    assert seen == set(range(extent))
