@@ -30,6 +30,7 @@ from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
+from sardonyx.passes.repeats import split_repeats
 from sardonyx.passes.rows import join_rows
 from sardonyx.passes.tiles import in_tiles
 from sardonyx.passes.widen import widen
@@ -63,6 +64,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         join_attention,
         join_rows,
         gather_rows,
+        split_repeats,
         split_choices,
         collapse,
         in_tiles,
