@@ -64,6 +64,9 @@ def test_both_ends_of_both_axes_leave_out_what_lies_in_the_padding() -> None:
     assert ends(one(strides=[2, 2])) == [(1, 1, 1, 1)] * 2
     assert ends(one(10, 10, strides=[2, 2])) == [(1, 1, 0, 0)] * 2
     assert ends(one(dilations=[2, 2], pads=[2] * 4)) == [(2, 1, 2, 1)] * 2
+    far = one(13, 13, dilations=[5, 5], pads=[5] * 4)
+    assert ends(far) == [(5, 1, 5, 1)] * 2
+    check_engines(far)
     assert ends(one(pads=[0, 1, 0, 0])) == [(1, 1, 0, 0)]
     assert ends(one(pads=[0] * 4)) == []
 
@@ -173,7 +176,7 @@ def convolutions(net: Net, seed: int) -> Iterator[str]:
     rng = np.random.default_rng(seed)
     for filters, channels in ((16, 16), (24, 48), (40, 20), (32, 3), (8, 64)):
         size, space = rng.integers(1, 5, 2), rng.integers(1, 30, 2)
-        by, apart = rng.integers(1, 3, 2), rng.integers(1, 3, 2)
+        by, apart = rng.integers(1, 3, 2), rng.integers(1, 7, 2)
         reach = (size - 1) * apart
         pads = np.concatenate([rng.integers(0, reach + 1), rng.integers(0, reach + 1)])
         space = np.maximum(space, reach + 1 - pads[:2] - pads[2:])

@@ -138,7 +138,7 @@ def _edge(form: Dim, axis: Axis, terms: Axis, size: int) -> Edge:
     start = form - by * atom(axis) - apart * atom(terms)
     if not isinstance(start, int) or by < 1 or apart < 1:
         return Edge(axis, terms)
-    near = range(1, min(n // 2, k) + 1)
+    near = range(1, min(n // 2, k * apart) + 1)
 
     def outside(place: int) -> int:
         found = [start + by * place + apart * i for i in range(k)]
