@@ -139,7 +139,19 @@ def there_and_back(net: Net) -> None:
         net.give(net.op("Cast", net.op("Cast", x, to=to), to=1))
 
 
+def sums(net: Net) -> None:
+    """Sums under lanes, of whole turns of their partial sums, and with terms that are left."""
+    shapes = ((40, 24), (3, 32, 20), (2, 16, 16), (35, 9), (2, 20, 40), (1, 28, 17))
+    for kind, (i, shape) in product((np.float32, np.float64), enumerate(shapes)):
+        numbers = np.random.default_rng(i).standard_normal(shape) * 10.0**i
+        x = net.feed(f"x{len(net.feeds)}", numbers.astype(kind))
+        every = np.arange(len(shape) - 1)
+        net.give(net.op("ReduceSum", x, every), net.op("ReduceSumSquare", x, every[-1:]))
+        net.give(net.op("ReduceLogSumExp", x, every), net.op("ReduceMean", x, every))
+
+
 FAMILIES = (
+    sums,
     there_and_back,
     transposes,
     transposed_sums,
@@ -191,6 +203,20 @@ def test_a_short_run_is_not_taken_apart() -> None:
     resized(net)
     assert re.search(r"sx_rolled\(\) for \(int64_t i\d = 0; i\d < 16;", text(net))
     assert re.search(r"sx_rolled\(\) for \(int64_t i\d = 0; i\d < 12;", text(net))
+
+
+def test_a_maximum_in_lanes_is_not_taken_apart() -> None:
+    net = Net()
+    net.give(net.op("ReduceMax", net.feed("x", values(0, 2, 40, 32)), np.array([1])))
+    assert re.search(r"sx_rolled\(\) for .*\n.*\n *acc0\[l0\] = sx_max_i32", text(net))
+
+
+def test_the_partial_sums_of_lanes_are_variables() -> None:
+    net = Net()
+    net.give(net.op("ReduceSum", net.feed("x", values(0, 40, 32)), np.array([0])))
+    found = text(net)
+    assert "acc0[15][l0] = acc0[15][l0] + in0[" in found
+    assert "acc0[r0 & 15][l0] = acc0[r0 & 15][l0] + in0[" in found
 
 
 def test_a_relu_is_one_comparison() -> None:

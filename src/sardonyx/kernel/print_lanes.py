@@ -22,7 +22,7 @@ from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.place import checked
 from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip, used
-from sardonyx.kernel.print_taps import Few, added, few_of, is_short, unrolled
+from sardonyx.kernel.print_taps import Few, added, few_of, in_turns, is_short, unrolled
 from sardonyx.kernel.share import LINE
 from sardonyx.kernel.spelling import c_type, literal
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
@@ -168,7 +168,7 @@ def _folding(
         if _is_window(fold, axis):
             return result, _window(fold, names, lane, here, acc, start)
         steps = _steps(fold, names, one, axis)
-        rolled = "sx_rolled() " if _is_least(fold) else ""
+        rolled = "sx_rolled() " if _is_least(fold) or is_ranked(fold) else ""
         wide = Wide(fold, names, axis, lane, here, width)
         some = _some(wide, one) if width > LANES else None
 
@@ -182,10 +182,14 @@ def _folding(
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
     used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
     steps = _steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
+    turns = in_turns(fold, names, here, lane, acc)
 
     def sixteen(each: str) -> list[str]:
-        parts = f"{c_type(fold.dtype)} {acc}[{used}][{width}] = {{{{0}}}};"
-        lines = [parts, f"int64_t {count} = 0;", *loops, *steps(each, here), f"{count}++;", *ends]
+        lines = [f"{c_type(fold.dtype)} {acc}[{used}][{width}] = {{{{0}}}};"]
+        if turns is not None:
+            lines += [*loops[:-1], *turns(each), *ends[:-1]]
+        else:
+            lines += [f"int64_t {count} = 0;", *loops, *steps(each, here), f"{count}++;", *ends]
         for n in (8, 4, 2, 1):
             for j in range(min(n, used - n)):
                 lines.append(f"{each[:-2]} {acc}[{j}][{lane}] += {acc}[{j + n}][{lane}];")

@@ -7,7 +7,7 @@ seen only where all terms are -0, so +0 is added once, at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product as cartesian
@@ -22,6 +22,7 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.spelling import c_type
 from sardonyx.kernel.write import Writer, bare, evaluate, fold_step
 
+SIMPLE = 4  # operations of a term that is printed for each partial sum
 SHORT = 32  # terms of a window that is not looped over
 
 
@@ -89,6 +90,38 @@ def few_of(fold: Fold, lanes: Axis) -> Few | None:
         tuple(rewrite(term, _at(fold, place), proven) for place in _places(fold)),
         reduce(lambda a, b: alu("and", a, b), needed) if needed else None,
     )
+
+
+def in_turns(
+    fold: Fold, names: Writer, here: str, lane: str, acc: str
+) -> Callable[[str], list[str]] | None:
+    """The loop over the innermost axis of a 16-way sum, a term of each of its partial sums at a
+    time, given the loop over lanes: these are variables then, which stay in registers."""
+    *outer, axis = fold.axes
+    n, loads = axis.extent, [e for e in walk(*fold.terms) if isinstance(e, Load)]
+    work = [e for e in walk(*fold.terms) if isinstance(e, Alu) and e.dtype.is_float]
+    if fold.when is not None or any(any(checked(e)) for e in loads) or len(work) > SIMPLE:
+        return None
+    if not isinstance(n, int) or n < LANES or (n % LANES and any(a.extent != 1 for a in outer)):
+        return None
+    r, end = names.given[axis], names.size(n)
+
+    def taken(place: str, part: str) -> list[str]:
+        names.given[axis] = place
+        before, texts = evaluate(names, list(fold.terms))
+        one = f"{acc}[{part}][{lane}]"
+        return [*before, f"{one} = {bare(fold_step(fold, one, texts))};"]
+
+    turn = [line for i in range(LANES) for line in taken(f"({r} + {i})" if i else r, str(i))]
+    one = taken(r, f"{r} & {LANES - 1}")
+
+    def loop(each: str) -> list[str]:
+        head = f"for (; {r} + {LANES} <= {end}; {r} += {LANES}) {{"
+        left = [f"for (; {r} < {end}; {r}++) {{", each, here, *one, "}", "}"] if n % LANES else []
+        whole = [head, f"sx_rolled() {each}", here, *turn, "}", "}"]
+        return ["{", f"int64_t {r} = 0;", *whole, *left, "}"]
+
+    return loop
 
 
 def _at(fold: Fold, place: Sequence[int]) -> dict[Axis, Expr]:
