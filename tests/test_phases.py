@@ -34,6 +34,8 @@ OTHERS: tuple[tuple[int, int, list[int], int, dict[str, Any]], ...] = (
     (20, 20, [5, 4], 2, {"strides": [3, 1], "pads": [2, 1, 2, 2], "dilations": [1, 2]}),
     (5, 3, [1, 2], 1, {"strides": [2, 3]}),
     (3, 3, [10, 9], 1, {"strides": [9, 8], "pads": [3, 0, 3, 0]}),
+    (18, 1, [9, 9], 1, {"strides": [4, 4], "pads": [4, 4, 4, 4]}),
+    (6, 4, [8, 5], 2, {"strides": [4, 3], "pads": [2, 1, 2, 1]}),
 )
 
 
@@ -114,3 +116,16 @@ def test_windows_that_touch_are_products() -> None:
     texts = [print_scheduled(launch.kernel).text for launch in transposed]
     assert len(texts) >= 4
     assert all(re.search(r"\bsx_contract(_half)?\(", text) for text in texts)
+
+
+def test_phases_that_read_the_same_places_are_filters_of_one_sum() -> None:
+    made, rng = Net(), np.random.default_rng(4)
+    x = made.feed("x", rng.standard_normal((1, 20, 5, 18)).astype(np.float32))
+    for filters in (2, 16):
+        w = rng.standard_normal((20, filters, 9, 9)).astype(np.float32)
+        made.give(made.op("ConvTranspose", x, w, strides=[4, 4], pads=[4, 4, 4, 4]))
+    check_engines(made)
+    program = optimise(lower(made.graph()))
+    shapes = [x.kernel.outputs[0].shape for x in program.launches if "Conv" in x.kernel.name]
+    assert any(18 in shape for shape in shapes)
+    assert len(shapes) == (4 + 1) + (16 + 1)

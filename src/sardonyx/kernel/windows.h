@@ -112,23 +112,40 @@ static void sx_inside(SX_ROW_ARGUMENTS) {
     sx_stretch_one(g, w, row, r0, r1, from, to, acc);
   }
 }
-/* Columns of which taps may lie outside to the left or right. */
-SX_OWN void sx_stretch_edge(SX_ROW_ARGUMENTS) {
+/* n neighbours, of which taps may lie outside to the left or right. */
+SX_TILE void sx_side(const int n, const sx_windows *g, const float *w, int64_t row, int64_t r0, int64_t r1, int64_t at,
+                     float *acc) {
   static const float SX_LINES nothing[16] = {0};
-  int64_t at, r, q;
-  for (at = from; at < to; at++) {
-    const float *v = w;
-    sx_v16 o = sx_zero16();
-    for (r = 0; r < g->kh; r++)
-      for (q = 0; q < g->kw; q++, v += g->step) {
-        const int64_t c = at * g->wb + g->wf + q * g->wa;
-        const int in = r >= r0 && r < r1 && (uint64_t)c < (uint64_t)g->xw;
-        const float *const p = in ? g->x + (row + r * g->ha) * g->xs + c * g->xt : nothing;
-#define SX_EDGE(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), sx_load(v + i * SX_WIDE), o.f);
-        SX_EACH(SX_EDGE)
-      }
-    sx_store16(acc + 16 * (at - from), o);
+  int64_t r, q;
+#define SX_SIDES(M) M(0) M(1) M(2)
+  SX_SIDES(SX_FROM)
+  for (r = 0; r < g->kh; r++) {
+    const int in = r >= r0 && r < r1;
+    const float *const x = in ? g->x + (row + r * g->ha) * g->xs : nothing;
+    const uint64_t wide = in ? (uint64_t)g->xw : 0;
+    int64_t c = at * g->wb + g->wf;
+    for (q = 0; q < g->kw; q++, c += g->wa, w += g->step) {
+      const sx_v16 v = sx_load16(w);
+#define SX_BESIDE_ONE(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), v.f, o.f);
+#define SX_SIDE(t)                                                                             \
+  if (n > t) {                                                                                 \
+    const int64_t d = c + t * g->wb;                                                           \
+    const float *const p = (uint64_t)d < wide ? x + d * g->xt : nothing;                       \
+    sx_v16 o = s##t;                                                                           \
+    SX_EACH(SX_BESIDE_ONE)                                                                     \
+    s##t = o;                                                                                  \
   }
+      SX_SIDES(SX_SIDE)
+    }
+  }
+  SX_SIDES(SX_LEAVE)
+}
+/* Such columns, three at a time: each sum waits for itself. */
+SX_OWN void sx_stretch_edge(SX_ROW_ARGUMENTS) {
+  int64_t at = from;
+  for (; at + 3 <= to; at += 3) sx_side(3, g, w, row, r0, r1, at, acc + 16 * (at - from));
+  if (at + 2 <= to) sx_side(2, g, w, row, r0, r1, at, acc + 16 * (at - from)), at += 2;
+  if (at < to) sx_side(1, g, w, row, r0, r1, at, acc + 16 * (at - from));
 }
 
 static int64_t sx_between(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
 
-from sardonyx.dims import Dim, extreme
+from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, lift, where
-from sardonyx.ops.conv import check_weights, grouped, sum_of_products, weight_loader
+from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where
+from sardonyx.ops.conv import BLOCK, check_weights, grouped, sum_of_products, weight_loader
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import ceil_div, numbers
 from sardonyx.ops.window import conjunction, per_axis, split_padding
@@ -75,17 +75,34 @@ def conv_transpose(
     def places(walks: Sequence[Walk], extents: Sequence[Dim]) -> Tensor:
         return grouped(k, x, b, group, filters, extents, partial(element, walks))
 
+    def together(alike: Sequence[range], extents: Sequence[Dim]) -> Tensor:
+        """The places of phases that read the same of x, as filters of one sum."""
+        sizes = list(map(len, alike))
+        some = prod(sizes)
+
+        def one(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
+            left, walks = m % some, []
+            for axis, phases, rest in zip(axes, alike, _below(sizes), strict=True):
+                walks.append(axis.phase(phases[0], left // rest % len(phases)))
+            total = element(walks, n, g, m // some, o)
+            return total if b is None else total + b[g * filters + m // some]
+
+        if some == 1:
+            return places([a.phase(p[0]) for a, p in zip(axes, alike, strict=True)], extents)
+        return grouped(k, x, None, group, filters * some, extents, one)
+
     axes = [Spread(*each) for each in zip(begin, kernel, s, d, strict=True)]
     if all(axis.is_joined for axis in axes):
         return places([axis.joined() for axis in axes], out)
     if prod(s) > MOST_PHASES or not all(isinstance(n, int) for n in begin):
         return places([axis.whole() for axis in axes], out)
     counts = [ceil_div(n, stride) for n, stride in zip(out, s, strict=True)]
-    made = {
-        phases: places([axis.phase(p) for axis, p in zip(axes, phases, strict=True)], counts)
-        for phases in itertools.product(*map(range, s))
-    }
-    return next(iter(made.values())) if len(made) == 1 else _interleaved(k, made, s, out)
+    made: dict[tuple[int, ...], Phase] = {}
+    for alike in itertools.product(*(axis.alike(filters < BLOCK) for axis in axes)):
+        y = together(alike, counts)
+        for i, phases in enumerate(itertools.product(*alike)):
+            made[phases] = y, i, prod(map(len, alike))
+    return next(iter(made.values()))[0] if len(made) == 1 else _interleaved(k, made, s, out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +141,37 @@ class Spread:
 
         return Walk(taps, at)
 
-    def phase(self, phase: int) -> Walk:
-        """The places o * stride + phase."""
+    def met(self, phase: int) -> tuple[int, int, int]:
+        """How many positions of the kernel the places o * stride + phase meet, the last of them,
+        and where it lies in x for the first place."""
         assert isinstance(self.begin, int)
         start = phase + self.begin
         met = [r for r in range(self.size) if (start - r * self.dilation) % self.stride == 0]
         last = met[-1] if met else 0
+        return len(met), last, (start - last * self.dilation) // self.stride
+
+    def alike(self, some: bool) -> list[range]:
+        """The phases; if some, together that meet the same places of x, each one position of the
+        kernel further on."""
+        found: list[range] = []
+        for phase in range(self.stride):
+            taps, last, origin = self.met(phase)
+            if some and found and self.met(phase - 1) == (taps, last - 1, origin):
+                found[-1] = range(found[-1].start, phase + 1)
+            else:
+                found.append(range(phase, phase + 1))
+        return found
+
+    def phase(self, phase: int, further: Operand = 0) -> Walk:
+        """The places o * stride + phase; of those alike, the one so much further on."""
+        taps, last, origin = self.met(phase)
         common = gcd(self.stride, self.dilation)
-        origin = (start - last * self.dilation) // self.stride
 
         def at(o: Expr, t: Expr) -> tuple[Expr, Expr]:
-            return o + origin + t * (self.dilation // common), last - t * (self.stride // common)
+            position = lift(last) + further - t * (self.stride // common)
+            return o + origin + t * (self.dilation // common), position
 
-        return Walk(len(met), at)
+        return Walk(taps, at)
 
     def whole(self) -> Walk:
         """All places, and of the taps those that meet no hole."""
@@ -155,8 +190,16 @@ class Spread:
         return Walk(self.size, at, None if self.stride == 1 else there)
 
 
+Phase = tuple[Tensor, int, int]  # as which of so many filters for each a tensor has it
+
+
+def _below(sizes: Sequence[int]) -> list[int]:
+    """For each axis, the places that those after it have."""
+    return [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+
+
 def _interleaved(
-    k: Builder, made: Mapping[tuple[int, ...], Tensor], s: Sequence[int], out: Sequence[Dim]
+    k: Builder, made: Mapping[tuple[int, ...], Phase], s: Sequence[int], out: Sequence[Dim]
 ) -> Tensor:
     """The tensor of which each has a phase of the places, modulo s."""
 
@@ -165,7 +208,8 @@ def _interleaved(
 
         def side(known: tuple[int, ...]) -> Expr:
             if len(known) == len(s):
-                return made[known][(n, m, *steps)]
+                y, i, each = made[known]
+                return y[(n, m if each == 1 else m * each + i, *steps)]
             axis, stride = o[len(known)], s[len(known)]
             found = side((*known, stride - 1))
             for p in reversed(range(stride - 1)):
@@ -174,8 +218,9 @@ def _interleaved(
 
         return side(())
 
-    first = next(iter(made.values()))
-    return k.compute((*first.shape[:2], *out), element)
+    first, _, each = next(iter(made.values()))
+    n, m, *_ = first.shape
+    return k.compute((n, floordiv(m, each), *out), element)
 
 
 def _output(

@@ -2,8 +2,8 @@
 
     y[h, w] = f;  p[h, w] = y[h - 1, w - 1], else 0   =>   p[h + 1, w + 1] = f;  p = 0 around it
 
-All that reads y reads p then, and several such copies of y are one. Convolutions with borders
-(passes/padding.py) read what their producers wrote.
+All that reads y reads p then, and several such copies of y are one, as they are where nothing here
+writes y. Convolutions with borders (passes/padding.py) read what their producers wrote.
 """
 
 from __future__ import annotations
@@ -35,10 +35,15 @@ def write_borders(program: Program) -> Program:
         maker, frame = makers.get(name), _union(found)
         moves = list(_moves(name, found, frame, readers))
         alike = len({(type(c.border.value), c.border.value) for c in found}) == 1
-        if maker is None or not alike or kept & {name, *(c.target for c in found)}:
+        if not alike or kept & {c.target for c in found}:
             continue
-        made = _writing(launches[maker], frame)
-        if made is None or not all(_may_read(launches[i], old, frame) for i, old, _ in moves):
+        made = None if maker is None or name in kept else _writing(launches[maker], frame)
+        if made is None and len(found) > 1:  # one copy for all
+            first, *found = found
+            maker, made = first.at, _copying(launches[first.at], frame)
+            moves = [move for move in moves if move[1] != name]
+        may = all(_may_read(launches[i], old, frame) for i, old, _ in moves)
+        if maker is None or made is None or not may:
             continue
         launches[maker] = made
         tensors[frame.target] = TensorType(tensors[name].dtype, frame.shape)
@@ -151,6 +156,18 @@ def _writing(launch: Launch, frame: _Frame) -> Launch | None:
     )
     changed = replace(kernel, outputs=(whole,), body=body)
     return replace(launch, kernel=changed, writes=(frame.target,))
+
+
+def _copying(launch: Launch, frame: _Frame) -> Launch:
+    """A launch that copies, with a wider border."""
+    (s,), (y,) = launch.kernel.body, launch.kernel.outputs
+    assert isinstance(s, Compute)
+    assert isinstance(s.expr, Load)
+    target = Buffer(y.name, y.dtype, frame.shape)
+    axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(frame.shape))
+    index = tuple(a - n for a, n in zip(axes, frame.before, strict=True))
+    body = (Compute(target, axes, Load(s.expr.buffer, index, "guard", frame.border)),)
+    return replace(launch, kernel=replace(launch.kernel, outputs=(target,), body=body))
 
 
 def _box(b: Buffer, whole: Buffer, frame: _Frame) -> Buffer | None:
