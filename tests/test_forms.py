@@ -22,7 +22,16 @@ ZEROS = np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-40, 1.5, -1.5
 
 
 def transposes(net: Net) -> None:
-    shapes = ((7, 9), (8, 8), (16, 33), (40, 17), (3, 20, 35), (2, 9, 1, 24), (1, 30, 4, 5))
+    shapes = (
+        (7, 9),
+        (8, 8),
+        (16, 33),
+        (40, 17),
+        (24, 24),
+        (3, 20, 35),
+        (2, 9, 1, 24),
+        (1, 30, 4, 5),
+    )
     for n, shape in enumerate(shapes):
         for dtype in (np.float32, np.int8, np.float64):
             x = values(n, *shape).view(np.uint32).astype(dtype)
@@ -179,12 +188,12 @@ def text(net: Net) -> str:
     return "\n".join(print_scheduled(x.kernel).text for x in launches)
 
 
-@pytest.mark.parametrize(("lanes", "turned"), [(64, True), (300, True), (17, False)])
+@pytest.mark.parametrize(("lanes", "turned"), [(64, True), (17, True), (15, False)])
 def test_neighbours_that_are_terms_are_turned_to_be_lanes(lanes: int, turned: bool) -> None:
     net = Net()
     a, b = net.feed("a", values(0, 1, 24)), net.feed("b", values(1, lanes, 24))
     net.give(net.op("MatMul", a, net.op("Transpose", b, perm=[1, 0])))
-    assert ("sx_across_32(" in text(net)) == turned
+    assert ("sx_across_wide(" in text(net)) == turned
 
 
 @pytest.mark.parametrize(("channels", "height", "runs"), [(24, 1, 1), (265, 1, 2), (24, 2, 2)])

@@ -31,7 +31,7 @@ LEAST = 8  # a shorter innermost axis is not worth a strip, but of chains, which
 FAR = 512  # elements between terms, from which on more lanes are taken together
 MANY, FEWER = 256, 64  # so many: of one accumulator each, and of sixteen
 TERMS = 4  # that a lane of a wide strip takes at a time
-BLOCK = 8  # rows and columns of what is turned at a time
+BLOCK = 8  # terms that are turned at a time
 
 
 def suits_lanes(s: Compute) -> bool:
@@ -128,7 +128,9 @@ def _width(s: Compute, fold: Fold) -> int:
     that few of each line or page are not all that is read while it is near; and more of a chain
     through memory, which takes longer than to load and store some vectors."""
     axis = _lanes_of(s)
-    if has_bytes(s, axis) or _is_window(fold, axis) or few_of(fold, axis) is not None:
+    if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
+        return LANES
+    if _turned(fold, axis) is not None:
         return LANES
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
     far = any(
@@ -140,8 +142,7 @@ def _width(s: Compute, fold: Fold) -> int:
     width = FEWER if fold.kind == "sum" else MANY
     if far and axis.extent >= width:
         return width
-    least = FEWER if _turned(fold, axis) else MANY
-    chain = fold.kind == "dot" and (axis.extent % FEWER == 0 or axis.extent >= least)
+    chain = fold.kind == "dot" and (axis.extent % FEWER == 0 or axis.extent >= MANY)
     return FEWER if chain else LANES
 
 
@@ -170,7 +171,7 @@ def _folding(
         steps = _steps(fold, names, one, axis)
         rolled = "sx_rolled() " if _is_least(fold) or is_ranked(fold) else ""
         wide = Wide(fold, names, axis, lane, here, width)
-        some = _some(wide, one) if width > LANES else None
+        some = _some(wide, one) if width > LANES or _turned(fold, axis) else None
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
@@ -257,7 +258,7 @@ def _turned(fold: Fold, axis: Axis) -> Load | None:
     last = fold.axes[-1]
     if fold.kind != "dot" or fold.dtype is not t.float32 or not at_least(last.extent, BLOCK):
         return None
-    if not at_least(axis.extent, FEWER):
+    if not at_least(axis.extent, LANES):
         return None
     for e in (e for x in fold.terms for e in walk(x) if isinstance(e, Load)):
         address = flat(e)
@@ -275,10 +276,10 @@ def _turning(e: Load, w: Wide) -> tuple[str, list[str]]:
     assert step is not None
     before, index = evaluate(w.names, list(e.index))
     source = f"(const uint8_t *)(const void *)&{w.names.element(e.buffer, index)}"
-    target = f"(uint8_t *)(void *)&{tile}[0][{w.lane}]"
-    call = f"sx_across_32({target}, {w.width * 4}, {source}, {w.names.size(step * 4)});"
-    each = f"for (int64_t {w.lane} = 0; {w.lane} < {w.width}; {w.lane} += {BLOCK}) {{"
-    return tile, [f"float {tile}[{BLOCK}][{w.width}];", each, w.here, *before, call, "}"]
+    target = f"(uint8_t *)(void *){tile}"
+    call = f"sx_across_wide({target}, {w.width * 4}, {source}, {w.names.size(step * 4)});"
+    room, first = f"float {tile}[{BLOCK}][{w.width}];", f"const int64_t {w.lane} = 0;"
+    return tile, [room, "{", first, w.here, *before, call, "}"]
 
 
 def _few(

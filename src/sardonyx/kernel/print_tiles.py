@@ -4,7 +4,7 @@
 
 Transpositions and reorders of layouts take this form: each line of memory that is read serves the
 whole tile. Bytes and words that only move go eight rows of eight at a time, as far as all are there
-where a last block is filled up.
+where a last block is filled up; of words sixteen rows.
 """
 
 from __future__ import annotations
@@ -136,19 +136,24 @@ def _moved(
     index = [bare(expression.text(e, blocks[-1])) for e in x.index]
     source = names.element(x.buffer, index)
     places = _byte(to), names.size(steps[1]), _byte(source, "const "), names.size(steps[0])
-    eight = f"sx_across_{bits}({', '.join(places)});"
-    one = bare(stored(names, expression.text(s.expr, blocks[-1]), s.expr, s.buffer))
+    eight, wide = (f"sx_across_{name}({', '.join(places)});" for name in (bits, "wide"))
     rows, columns = names.fresh("w"), names.fresh("w")
+    full = f"{j} + {TILE} <= {columns}"
+    one = bare(stored(names, expression.text(s.expr, blocks[-1]), s.expr, s.buffer))
     const = "const "
     if column is not None:
-        there = f"{expression.text(column, blocks[-1])} + {BLOCK} <= {names.size(n)}"
-        const, eight = "", f"if ({there}) {eight} else {columns} = {j};"
+        at, most = expression.text(column, blocks[-1]), names.size(n)
+        full = f"{full} && {at} + {TILE} <= {most}"
+        const, eight = "", f"if ({at} + {BLOCK} <= {most}) {eight} else {columns} = {j};"
+    turned = [eight]
+    if bits == 32:
+        turned = [f"if ({full}) {{", wide, f"{j} += {TILE - BLOCK};", "} else {", eight, "}"]
     return [
         *(outer, end, inner, stop),
         f"const int64_t {rows} = {first} + ({above} - {first}) / {BLOCK} * {BLOCK};",
         f"{const}int64_t {columns} = {left} + ({below} - {left}) / {BLOCK} * {BLOCK};",
         f"for (int64_t {i} = {first}; {i} < {rows}; {i} += {BLOCK})",
-        *(f"for (int64_t {j} = {left}; {j} < {columns}; {j} += {BLOCK}) {{", *lines, eight, "}"),
+        *(f"for (int64_t {j} = {left}; {j} < {columns}; {j} += {BLOCK}) {{", *lines, *turned, "}"),
         f"for (int64_t {i} = {first}; {i} < {above}; {i}++)",
         f"for (int64_t {j} = {i} < {rows} ? {columns} : {left}; {j} < {below}; {j}++) {{",
         *(*lines, f"{to} = {one};", "}", "}", "}"),

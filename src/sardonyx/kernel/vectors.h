@@ -334,3 +334,34 @@ SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) 
     for (j = 0; j < 32; j++) to[i * d + j] = from[j / 4 * s + 4 * i + j % 4];
 }
 #endif
+
+/* Sixteen rows of eight words as columns: a row of `to` is sixteen words. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+SX_FN __m512i sx_quarters(const uint8_t *p, int64_t s) {
+  __m512i x = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)p));
+  x = _mm512_mask_broadcast_i32x4(x, 0x00f0, _mm_loadu_si128((const __m128i *)(const void *)(p + 4 * s)));
+  x = _mm512_mask_broadcast_i32x4(x, 0x0f00, _mm_loadu_si128((const __m128i *)(const void *)(p + 8 * s)));
+  return _mm512_mask_broadcast_i32x4(x, 0xf000, _mm_loadu_si128((const __m128i *)(const void *)(p + 12 * s)));
+}
+SX_FN void sx_across_wide(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  int i;
+  for (i = 0; i < 8; i += 4) {
+    const uint8_t *const p = from + 4 * i;
+    uint8_t *const q = to + i * d;
+    const __m512i a = sx_quarters(p, s), b = sx_quarters(p + s, s);
+    const __m512i c = sx_quarters(p + 2 * s, s), e = sx_quarters(p + 3 * s, s);
+    const __m512i ab = _mm512_unpacklo_epi32(a, b), ce = _mm512_unpacklo_epi32(c, e);
+    const __m512i ba = _mm512_unpackhi_epi32(a, b), ec = _mm512_unpackhi_epi32(c, e);
+    _mm512_storeu_si512((void *)q, _mm512_unpacklo_epi64(ab, ce));
+    _mm512_storeu_si512((void *)(q + d), _mm512_unpackhi_epi64(ab, ce));
+    _mm512_storeu_si512((void *)(q + 2 * d), _mm512_unpacklo_epi64(ba, ec));
+    _mm512_storeu_si512((void *)(q + 3 * d), _mm512_unpackhi_epi64(ba, ec));
+  }
+}
+#else
+SX_FN void sx_across_wide(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
+  sx_across_32(to, d, from, s);
+  sx_across_32(to + 32, d, from + 8 * s, s);
+}
+#endif
