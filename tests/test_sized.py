@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sardonyx.errors import RunError, Undetermined
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import INTERNAL, Operator, find, lower, sized_by, sized_operators
 from sardonyx.types import Array, int64
@@ -250,3 +252,10 @@ def test_the_size_is_asked_for_and_may_be_symbolic(domain: str, name: str, since
     made[0] = operand("w0", int64, (), np.array(size, object))
     second, _ = settle(lower(fill, [*given, *made], {}, [True]))
     assert size in second.outputs[0].shape
+
+
+def test_a_box_is_compared_with_those_selected_and_no_others() -> None:
+    first = steps("NonMaxSuppression", *boxes_of(5, 1, 1))[0][0]
+    assert re.search(
+        r"for \(int64_t r0 = b0; !a0 && r0 < b1; r0\+\+\)", print_scheduled(first).text
+    )

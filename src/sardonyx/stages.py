@@ -56,7 +56,7 @@ class Stages:
     symbols: frozenset[str] = frozenset()
     bodies: Mapping[tuple[int, str], Graph] = field(init=False)
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
-    _parts: OrderedDict[object, Graph] = field(default_factory=OrderedDict)
+    _parts: OrderedDict[object, tuple[Graph, tuple[str, ...]]] = field(default_factory=OrderedDict)
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -112,10 +112,11 @@ class Stages:
         graph = self._graph(kernels, env, done)
         general = (done, tuple(str(graph.types[n]) for n in graph.inputs))
         if general not in self._parts:
-            self._remember(self._parts, general, infer(graph))
-        graph = self._parts[general]
+            inferred = infer(graph)
+            self._remember(self._parts, general, (inferred, value_inputs(inferred)))
+        graph, sizes = self._parts[general]
         if general not in self._found:
-            flexible = with_symbolic_values(graph) if value_inputs(graph) else graph
+            flexible = with_symbolic_values(graph) if sizes else graph
             whole = not undetermined(flexible)
             stage = self._stage(kernels, env, done) if whole else None
             self._remember(self._found, general, stage)
@@ -123,7 +124,7 @@ class Stages:
         if found is not None:
             return found
         types, values = _concrete(graph, env)
-        deciding = tuple((n, values[n].tobytes()) for n in value_inputs(graph) if n in values)
+        deciding = tuple((n, values[n].tobytes()) for n in sizes if n in values)
         key = (*general, tuple(v.shape for v in values.values()), deciding)
         if key not in self._found:
             ready = _determined(bind(graph, types, values), kernels)

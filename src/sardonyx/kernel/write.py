@@ -240,7 +240,7 @@ class Expression:
         """Declares from where to where the loops of e go, where data decides it: to go on past
         terms that are absent would take longer than the others."""
         lines: list[str] = []
-        found = limits(e) if len(e.axes) > 1 else {}
+        found = limits(e) if len(e.axes) > 1 or e.kind in ("and", "or") else {}
         for axis, (least, most) in found.items():
             low, high = (self._found(x, block) for x in (least, most))
             ends = "0", self.names.size(axis.extent)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from sardonyx.dims import product
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, Local, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.spelling import c_type, literal, suffix
 
@@ -134,7 +134,7 @@ def limits(e: Fold) -> dict[Axis, tuple[Expr | None, Expr | None]]:
 def _is_data(x: Expr, e: Fold) -> bool:
     """Whether data decides x, and no index of e."""
     below = list(walk(x))
-    return any(isinstance(n, Load) for n in below) and not any(n in e.axes for n in below)
+    return any(isinstance(n, Load | Local) for n in below) and not any(n in e.axes for n in below)
 
 
 def under(when: str, lines: list[str]) -> list[str]:

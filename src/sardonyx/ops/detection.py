@@ -9,7 +9,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import less, stable_order
+from sardonyx.ops.order import less, sift
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, clamp
@@ -32,8 +32,8 @@ def non_max_suppression_count(
     """The number of selected boxes, and [batch, class, box] of each, in the first rows of a tensor.
 
     In each class the boxes are taken by descending score, equal ones by ascending index (a NaN is
-    first; with a score threshold it is removed). A box is selected unless its intersection over
-    union with a selected one is above the threshold.
+    first; with a score threshold it is removed), the best from the root of a heap. A box is
+    selected unless its intersection over union with a selected one is above the threshold.
     """
     batches, n, four = boxes.shape
     classes = scores.shape[1]
@@ -51,25 +51,28 @@ def non_max_suppression_count(
             k.store(candidates, (count,), i)
             k.set(count, count + 1)
 
-        def better(i: Expr, j: Expr) -> Expr:
-            return less(scores.guard((b, c, j)), scores.guard((b, c, i)))
+        def before(i: Expr, j: Expr) -> Expr:
+            one, two = scores.guard((b, c, i)), scores.guard((b, c, j))
+            return less(two, one) | (~less(one, two) & (i < j))
 
-        at = stable_order(k, n, better, candidates, count)
-        with k.loop(n) as position:
-            index = k.local(at(position))
-            wanted = (position < count) & (total - start < limit)
+        with k.loop(n) as back, k.when(back < count):
+            sift(k, candidates, count - 1 - back, count, before)
+        with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):
+            end = k.local(count - 1 - taken)
+            index = k.local(candidates.guard((0,)))
+            k.store(candidates, (0,), candidates.guard((end,)))
+            sift(k, candidates, lift(0), end, before)
 
             def overlaps(s: Expr) -> Expr:
                 other = selected.guard((start + s, lift(2)))
                 one, two = (_box(boxes, b, i, bool(center_point_box)) for i in (index, other))
                 return _overlap(one, two, _scalar(iou_threshold, lift(0.0, boxes.dtype)))
 
-            with k.when(wanted):
-                taken = k.fold("or", (most,), overlaps, lambda s: s < total - start)
-                with k.when(~taken):
-                    for column, value in enumerate((b, c, index)):
-                        k.store(selected, (total, lift(column)), value)
-                    k.set(total, total + 1)
+            lost = k.fold("or", (most,), overlaps, lambda s: s < total - start)
+            with k.when(~lost):
+                for column, value in enumerate((b, c, index)):
+                    k.store(selected, (total, lift(column)), value)
+                k.set(total, total + 1)
     return k.compute((), lambda: total, t.int64), selected
 
 

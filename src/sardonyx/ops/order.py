@@ -12,6 +12,7 @@ from sardonyx.ops.common import minimum
 
 PASSES = 48  # of a merge sort; no tensor has more than 2**48 elements
 At = Callable[[Expr], Expr]
+After = Callable[[Expr, Expr], Expr]
 
 
 def less(x: Expr, y: Expr) -> Expr:
@@ -32,18 +33,13 @@ def stable_order(
     k: Builder,
     n: Dim,
     before: Callable[[Expr, Expr], Expr],
-    among: Tensor | None = None,
-    count: Expr | None = None,
 ) -> At:
     """The indices below n in the order of before(i, j), equal ones as they stand: a merge sort.
-    Or the first `count` of the n indices `among`.
 
     The result gives the index at a position; it holds for statements that follow, here.
     """
-    end = lift(n) if count is None else count
-    order = k.compute(  # two sides, merged to and fro
-        (2, n), lambda _, i: i if among is None else among[i], t.int64
-    )
+    end = lift(n)
+    order = k.compute((2, n), lambda _, i: i, t.int64)  # two sides, merged to and fro
     side, width = k.local(lift(0)), k.local(lift(1))
     with (
         k.loop((n - 1).bit_length() if isinstance(n, int) and n else PASSES),
@@ -64,3 +60,20 @@ def stable_order(
         k.set(side, 1 - side)
         k.set(width, width * 2)
     return lambda position: order.guard((side, position))
+
+
+def sift(k: Builder, heap: Tensor, root: Expr, end: Expr, after: After) -> None:
+    """The element at the root moves down, below each that is after it, among the first `end`."""
+    (count,) = heap.shape
+    element, hole = k.local(heap.guard((root,))), k.local(root)
+    moving = k.local(hole * 2 + 1 < end)
+    with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
+        left = k.local(hole * 2 + 1)
+        right = minimum(left + 1, end - 1)
+        below = k.local(where(after(heap.guard((right,)), heap.guard((left,))), right, left))
+        k.set(moving, after(heap.guard((below,)), element))
+        with k.when(moving):
+            k.store(heap, (hole,), heap.guard((below,)))
+            k.set(hole, below)
+            k.set(moving, hole * 2 + 1 < end)
+    k.store(heap, (hole,), element)

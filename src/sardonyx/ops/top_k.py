@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift, where
-from sardonyx.ops.common import minimum, normalize_axis
+from sardonyx.kernel.expr import Expr, Operand, lift
+from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import PASSES, less
+from sardonyx.ops.order import less, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
-
-After = Callable[[Expr, Expr], Expr]
 
 
 @operator("TopK", 1)
@@ -64,35 +60,18 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
 
         heap = k.compute((count,), lambda j: j, t.int64)
         with k.loop(count) as back:
-            _sift(k, heap, count - 1 - back, lift(count), after)
+            sift(k, heap, count - 1 - back, lift(count), after)
         least = k.local(value(heap.guard((0,))))
         with k.loop(size - count) as later, k.when(beats(value(later + count), least)):
             k.store(heap, (0,), later + count)
-            _sift(k, heap, lift(0), lift(count), after)
+            sift(k, heap, lift(0), lift(count), after)
             k.set(least, value(heap.guard((0,))))
         with k.loop(count) as back:
             end = k.local(count - 1 - back)
             last, root = k.local(heap.guard((end,))), k.local(heap.guard((0,)))
             k.store(heap, (0,), last)
             k.store(heap, (end,), root)
-            _sift(k, heap, lift(0), end, after)
+            sift(k, heap, lift(0), end, after)
         with k.loop(count) as j:
             k.store(found, replaced(i, a, j), heap[j])
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
-
-
-def _sift(k: Builder, heap: Tensor, root: Expr, end: Expr, after: After) -> None:
-    """The element at the root moves down, below each that is after it, among the first `end`."""
-    (count,) = heap.shape
-    element, hole = k.local(heap.guard((root,))), k.local(root)
-    moving = k.local(hole * 2 + 1 < end)
-    with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
-        left = k.local(hole * 2 + 1)
-        right = minimum(left + 1, end - 1)
-        below = k.local(where(after(heap.guard((right,)), heap.guard((left,))), right, left))
-        k.set(moving, after(heap.guard((below,)), element))
-        with k.when(moving):
-            k.store(heap, (hole,), heap.guard((below,)))
-            k.set(hole, below)
-            k.set(moving, hole * 2 + 1 < end)
-    k.store(heap, (hole,), element)
