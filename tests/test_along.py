@@ -15,6 +15,7 @@ from test_targets import OF_BYTES, TARGETS, check_net
 from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.print_along import packed_along
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -31,6 +32,7 @@ CASES: tuple[Case, ...] = (
     (1, 34, 14, 2, (50,), (4,), 3, 0),
     (1, 5, 2, 1, (3, 4, 20), (2, 2, 3), 1, 1),
     (1, 3, 11, 1, (1, 17), (1, 2), 1, 0),
+    (1, 20, 60, 2, (5, 9, 16), (1, 1, 1), 1, 0),
 )
 
 
@@ -92,11 +94,21 @@ def sums(channels: int, filters: int, groups: int, width: int, stride: int = 1) 
 
 def test_many_filters_short_rows_strides_and_depthwise_sums_have_other_forms() -> None:
     assert sums(32, 12, 1, 16)
-    assert not sums(32, 13, 1, 16)
+    assert sums(32, 21, 1, 16)
+    assert not sums(32, 16, 1, 16)
+    assert not sums(32, 35, 1, 16)
     assert not sums(32, 12, 1, 15)
     assert not sums(32, 12, 1, 40, stride=2)
     assert not sums(32, 32, 32, 16)
     assert sums(32, 64, 32, 16)
+
+
+def test_rows_of_one_position_are_one_line() -> None:
+    """3 x 70 places, which are read without a border."""
+    program = optimise(lower(net(CASES[2]).graph()))
+    bodies = [s for launch in program.launches for s in launch.kernel.body]
+    (found,) = [a for s in bodies if isinstance(s, Compute) and (a := packed_along(s))]
+    assert found.c.lanes.extent == 210
 
 
 def test_a_reorder_in_the_middle_of_a_chain_must_be_worth_it() -> None:

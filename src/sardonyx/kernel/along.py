@@ -28,9 +28,11 @@ from sardonyx.kernel.contract import (
 from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
 
-MOST = 12  # filters: with more, blocks of them are full enough
+FEW, MOST = 12, 32  # filters: with more than these, blocks of them are full enough
+NEAR = 8192  # weights of more than a few filters: each tile reads what lines of them it needs again
+HALF = 12  # of 16: what a block takes of which at most half is in use; behind another a half
 MOST_LOOPS = 4  # over terms
-REORDER = 2  # cycles for an element that is brought into another layout
+REORDER = 1  # cycles for an element that is brought into another layout
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +71,7 @@ def along_of(s: Compute) -> Along | None:
 
 def pays(a: Along, moved: Dim) -> bool:
     """Whether s is sooner done so than by blocks of filters, though so many elements have to be
-    brought into another layout for it."""
+    brought into another layout for it (less than none: fewer than for blocks)."""
     c, rows = a.c, a.rows
     terms, places = terms_of(c.fold), product(tuple(w.extent for w in (*c.batch, *c.n)))
     if not (isinstance(rows, int) and isinstance(places, int) and isinstance(moved, int)):
@@ -77,8 +79,12 @@ def pays(a: Along, moved: Dim) -> bool:
     depthwise = rows == 1 and product(tuple(w.extent for w in c.batch)) != 1
     if terms is None or rows > MOST or depthwise or not isinstance(c.lanes.extent, int):
         return False
-    saved = terms * places * c.lanes.extent * (LANES - rows) // LANES
-    return saved > REORDER * moved
+    if rows > FEW and rows * terms > NEAR:
+        return False
+    rest, half = rows % LANES, HALF if rows < LANES else LANES // 2
+    block = 0 if rest == 0 else half if rest <= LANES // 2 else LANES
+    saved = terms * places * c.lanes.extent * (block - rest) // LANES
+    return saved > max(0, REORDER * moved)
 
 
 def _along(s: Compute, fold: Fold, x: Load, w: Load, tail: int | None) -> Along | None:

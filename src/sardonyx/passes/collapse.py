@@ -2,7 +2,8 @@
 
 Two axes of a loop nest or of a fold are one where every load that depends on them has both, next to
 one another and in their order, over all of the second dimension. Rows become long, loops few, and
-a fold over several axes, its terms in the same order, is one over their row-major positions.
+a fold over several axes, its terms in the same order, is one over their row-major positions. Of
+products, only those have fewer axes whose lanes are places.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from itertools import pairwise
 from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
+from sardonyx.kernel.print_along import packed_along
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -50,6 +52,8 @@ def _statement(s: Stmt, views: _Views) -> Stmt:
     match s:
         case Compute() if not _has_products(s.expr):
             return _compute(_folds(s, s.expr, views), views)
+        case Compute() if packed_along(s) is not None:
+            return _compute(s, views)
         case For():
             nest = _nest(s)
             if nest is not None:

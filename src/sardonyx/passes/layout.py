@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sardonyx import types as t
-from sardonyx.dims import at_least, divide, product
+from sardonyx.dims import Dim, at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, quotient_of
 from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.build import Builder, Tensor
@@ -150,15 +150,20 @@ def _leave(launch: Launch, state: _State) -> None:
 
 def _goes_along(launch: Launch, state: _State) -> bool:
     """Whether the places of its sum of products are lanes, and that saves more than the reorders
-    that it asks for in the middle of a chain take."""
+    that it asks for in a chain take."""
     s, *more = launch.kernel.body
     found = along_of(s) if isinstance(s, Compute) and not more else None
     if found is None or name_of(launch, found.c.a) not in state.program.weights:
         return False
-    moved = [n for n in launch.reads if n is not None and PLAIN not in state.layouts(n)]
-    moved += launch.writes if moved else ()
-    shapes = [state.tensors[n].shape or () for n in moved]
-    return pays(found, sum(map(product, shapes)))
+    moved: Dim = 0
+    for name in launch.reads:
+        if name is not None and name not in state.program.weights:
+            size = product(state.tensors[name].shape or ())
+            moved = moved - size if PLAIN in state.layouts(name) else moved + size
+    for name in launch.writes:
+        inside = name not in state.program.outputs
+        moved = moved + product(state.tensors[name].shape or ()) if inside else moved
+    return pays(found, moved)
 
 
 def _is_thin(fold: Fold, ends: Sequence[TensorType]) -> bool:

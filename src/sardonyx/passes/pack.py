@@ -36,6 +36,7 @@ from sardonyx.kernel.expr import (
     Load,
     Local,
     free_axes,
+    lift,
     walk,
     where,
 )
@@ -122,9 +123,11 @@ def _rows_last(a: Along, name: str) -> Pair:
     target = Buffer(name, t.float32, tuple(axis.extent for axis in a.weights))
     axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(target.shape))
     element = rewrite(a.c.a, dict(zip(a.weights, axes, strict=True)))
-    load = Load(target, a.weights)
-    s, fold = a.c.compute, a.c.fold
-    terms = tuple(load if x is a.c.a else x for x in fold.terms)
+    s, fold, x = a.c.compute, a.c.fold, a.x
+    single: dict[Axis, Expr] = {axis: lift(0) for axis in fold.axes if axis.extent == 1}
+    index = tuple(canonical(rewrite(i, single)) for i in x.index)
+    moved = {a.c.a: Load(target, a.weights), x: replace(x, index=index)}
+    terms = tuple(moved[e] if isinstance(e, Load) else e for e in fold.terms)
     given: dict[Fold, Expr] = {fold: Fold("dot", fold.axes, terms, fold.when)}
     return Compute(target, axes, element), Compute(s.buffer, s.axes, rewrite(s.expr, given))
 
