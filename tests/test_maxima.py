@@ -118,12 +118,13 @@ def test_windows_go_in_two_steps_and_need_no_borders() -> None:
 def test_windows_that_move_by_one_element_read_a_plane_with_borders() -> None:
     net = Net()
     x = net.feed("x", values(5, 1, 4, 20, 21))
-    for stride in (1, 2):
-        about = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [1] * 4}
+    for high, stride in ((3, 1), (3, 2), (1, 1)):
+        pads = [high // 2, 1] * 2
+        about = {"kernel_shape": [high, 3], "strides": [stride] * 2, "pads": pads}
         net.give(net.op("MaxPool", x, **about))
     program = optimise(lower(net.graph(), overridable=False))
     made = [[b.shape for b in launch.kernel.temporaries] for launch in program.launches]
-    assert made == [[(22, 32), (20, 32)], [(21,)]]
+    assert made == [[(22, 32), (20, 32)], [(21,)], [(21,)]]
 
 
 @pytest.mark.parametrize("kind", ["ReduceMax", "ReduceMin"])

@@ -4,7 +4,7 @@
         =>  For(n, c):  near[i, j] = x[n, c, i - 1, j - 1], 0 around it
                         For(h, w):  y[n, c, h, w] = near[h, w] + near[h, w + 1] + ..
 
-A plane is in the first cache while its windows are taken, and none asks where x ends. The terms are
+A plane is in a cache while its windows are taken, and none asks where x ends. The terms are
 added as the 16-way sum adds them; that its partial sums begin at +0 is seen only where all terms
 are -0, so +0 is added once, at the end.
 """
@@ -21,8 +21,9 @@ from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
-from sardonyx.passes.slides import NEAR, Slide, bordered, in_strips, slides
+from sardonyx.passes.slides import Slide, bordered, in_strips, slides
 
+NEAR = 1 << 17  # elements of a plane with its borders
 MOST = 49  # terms that stand one behind the other
 
 

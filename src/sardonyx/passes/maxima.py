@@ -36,10 +36,11 @@ from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
-from sardonyx.passes.slides import NEAR, Slide, bordered, in_strips, slides
+from sardonyx.passes.slides import Slide, bordered, in_strips, slides
 
 KINDS = (t.float32, t.int8, t.uint8)
 WHOLE = 16  # elements of whole vectors
+NEAR = 1 << 14  # elements of a plane that is in the first cache with what is made of it
 MOST = 32  # windows' rows that stand one behind the other
 BEYOND = 0x7FFFFF  # how many NaNs of a sign there are
 
@@ -158,7 +159,9 @@ def _most(terms: Sequence[Expr], kind: str) -> Expr:
 
 
 def _planes(w: _Windows) -> _Planes | None:
-    """Such windows where that pays and planes are small."""
+    """Such windows where a row is one of several windows, and planes are small."""
+    if prod(one.taps for one in w.above) == 1:
+        return None
     every = (*w.above, w.along)
     places = tuple(one.place for one in every)
     if w.along.by > 1 or w.compute.axes[-len(every) :] != places or w.fold.dtype is not t.float32:

@@ -15,7 +15,6 @@ from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.place import checked
 
 STRIPS = (16, 8)
-NEAR = 1 << 14  # elements of a plane that stays near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
