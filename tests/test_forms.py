@@ -12,11 +12,14 @@ import pytest
 from nets import Net
 from test_passes import check, values
 
+from sardonyx.dims import symbol
 from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
+from sardonyx.resolve import graph_from_nodes
+from sardonyx.types import TensorType, float32
 
 ZEROS = np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-40, 1.5, -1.5] * 4)
 
@@ -194,6 +197,23 @@ def test_neighbours_that_are_terms_are_turned_to_be_lanes(lanes: int, turned: bo
     a, b = net.feed("a", values(0, 1, 24)), net.feed("b", values(1, lanes, 24))
     net.give(net.op("MatMul", a, net.op("Transpose", b, perm=[1, 0])))
     assert ("sx_across_wide(" in text(net)) == turned
+
+
+def test_one_row_meets_any_number_of_keys_and_values() -> None:
+    net = Net()
+    keys, rows = net.feed("keys", values(1, 1, 64)), net.feed("rows", values(0, 1, 64))
+    scores = net.op("MatMul", rows, net.op("Transpose", keys, perm=[1, 0]))
+    net.give(scores, net.op("MatMul", scores, keys))
+    types = {
+        "keys": TensorType(float32, (symbol("N"), 64)),
+        "rows": TensorType(float32, (1, 64)),
+    }
+    graph = graph_from_nodes(net.nodes, inputs=list(types), outputs=net.outputs, types=types)
+    engine, machine = NativeEngine(graph), Machine(graph)
+    for n in (1, 16, 37, 130):
+        feeds = {**net.feeds, "keys": values(n, n, 64)}
+        found, expected = engine.run(feeds), machine.run(feeds)
+        assert [y for y in graph.outputs if found[y].tobytes() != expected[y].tobytes()] == []
 
 
 @pytest.mark.parametrize(("channels", "height", "runs"), [(24, 1, 1), (265, 1, 2), (24, 2, 2)])

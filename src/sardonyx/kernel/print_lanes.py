@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.contract import flat
+from sardonyx.kernel.contract import flat, is_multiple
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
@@ -219,7 +219,7 @@ def _some(w: Wide, acc: str) -> Folding | None:
     if fold.kind != "dot" or fold.when is not None or any(any(checked(e)) for e in loads):
         return None
     terms = axis.extent
-    if not isinstance(terms, int) or terms < TERMS:
+    if isinstance(terms, int) and terms < TERMS:
         return None
     r, n = names.given[axis], names.size(terms)
 
@@ -244,7 +244,7 @@ def _some(w: Wide, acc: str) -> Folding | None:
     def folding(each: str) -> list[str]:
         full = found is not None and f" < {w.width};" in each
         count, steps = (BLOCK, eight) if full else (TERMS, whole)
-        left = [] if terms % count == 0 else [f"for (; {r} < {n}; {r}++) {{"]
+        left = [] if is_multiple(terms, count) else [f"for (; {r} < {n}; {r}++) {{"]
         rest = [*left, each, *one, "}", "}"] if left else []
         head = f"for (; {r} + {count} <= {n}; {r} += {count}) {{"
         first = turning if full else []
@@ -258,7 +258,7 @@ def _turned(fold: Fold, axis: Axis) -> Load | None:
     last = fold.axes[-1]
     if fold.kind != "dot" or fold.dtype is not t.float32 or not at_least(last.extent, BLOCK):
         return None
-    if not at_least(axis.extent, LANES):
+    if isinstance(axis.extent, int) and axis.extent < LANES:
         return None
     for e in (e for x in fold.terms for e in walk(x) if isinstance(e, Load)):
         address = flat(e)
