@@ -130,15 +130,13 @@ def _width(s: Compute, fold: Fold) -> int:
     axis = _lanes_of(s)
     if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
         return LANES
-    if _turned(fold, axis) is not None:
+    if _turned(fold, axis) is not None or not isinstance(axis.extent, int):
         return LANES
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
     far = any(
         a is not None and coefficient(a, axis) == 1 and _is_far(coefficient(a, fold.axes[-1]))
         for a in addresses
     )
-    if not isinstance(axis.extent, int):
-        return LANES
     width = FEWER if fold.kind == "sum" else MANY
     if far and axis.extent >= width:
         return width
