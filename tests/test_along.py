@@ -17,6 +17,8 @@ from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.prelude import prelude
 from sardonyx.kernel.print_along import packed_along
 from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 
@@ -127,6 +129,17 @@ def test_the_header_leans_on_that_of_products() -> None:
     text = prelude("sx_along(&along);")
     assert text.index("SX_KIND(sx_contract,") < text.index("} sx_alongs;")
     assert "sx_alongs" not in prelude("sx_contract(&product);")
+
+
+def test_threads_share_out_lines() -> None:
+    made = net((2, 48, 24, 6, (40, 50), (3, 3), 1, 1), (1, 32, 3, 1, (60, 60), (5, 5), 1, 2))
+    graph = made.graph()
+    expected = Machine(graph).run(made.feeds)
+    program = optimise(lower(graph))
+    texts = [print_scheduled(x.kernel, threads=True).text for x in program.launches]
+    assert sum("sx_along_part(&along, " in text for text in texts) == 2
+    found = NativeEngine(graph, threads=2).run(made.feeds)
+    assert [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()] == []
 
 
 @pytest.mark.slow

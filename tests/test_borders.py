@@ -126,12 +126,11 @@ def test_a_sum_with_the_input_of_a_convolution_leaves_it_to_register_tiles(dilat
 
 
 def test_copies_of_an_input_are_one() -> None:
+    """Both convolutions have so few filters that they read rows as the model has them."""
     net = Net()
-    x = net.feed("x", values(1, 1, 20, 9, 9))
+    x = net.feed("x", values(1, 1, 20, 9, 18))
     net.give(conv(net, x, 20, 2), conv(net, x, 20, 3, 5), net.op("Relu", x))
     check_engines(net)
     program = optimise(lower(net.graph()))
-    copies = [launch for launch in program.launches if x in launch.reads]
-    assert len(copies) == 2
-    ((shape,),) = [[b.shape for b in c.kernel.outputs] for c in copies if c.kernel.name != "Relu"]
-    assert shape[-3:-1] == (13, 13) or shape[-2:] == (13, 13)
+    (copy,) = [launch for launch in program.launches if launch.kernel.name == "pad"]
+    assert [b.shape for b in copy.kernel.outputs] == [(1, 20, 13, 22)]
