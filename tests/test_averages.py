@@ -94,3 +94,15 @@ def test_strips_cover_an_axis_and_nothing_else(extent: int) -> None:
         assert isinstance(s, For)
         visit(s, {})
     assert seen == set(range(extent))
+
+
+@pytest.mark.parametrize("name", ["AveragePool", "MaxPool"])
+def test_windows_of_nothing_and_no_windows_have_no_planes(name: str) -> None:
+    """No place, no row to read, no channel, no picture."""
+    net = Net()
+    x = net.feed("small", values(1, 1, 1, 2, 2))
+    net.give(net.op(name, x, kernel_shape=[3, 3]))
+    for shape in ((1, 1, 0, 4), (2, 0, 8, 20), (0, 3, 8, 20)):
+        x = net.feed(f"x{shape}", np.zeros(shape, np.float32))
+        net.give(net.op(name, x, kernel_shape=[2, 3], pads=[1] * 4))
+    check_engines(net)

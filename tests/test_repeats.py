@@ -37,6 +37,14 @@ def test_repeated_elements_are_the_machines(about: dict[str, str]) -> None:
     check_engines(net)
 
 
+def test_nothing_is_repeated() -> None:
+    net = Net()
+    for shape in ((1, 2, 0, 20), (0, 2, 8, 20), (1, 0, 8, 20)):
+        x = net.feed(f"x{shape}", np.zeros(shape, np.float32))
+        net.give(resized(net, x, 2, 2, **FLOOR))
+    check_engines(net)
+
+
 def test_each_pass_keeps_the_bits_of_repeats() -> None:
     net = Net()
     net.give(resized(net, net.feed("x", values(6, 1, 2, 3, 17)), 2, 3, **FLOOR))

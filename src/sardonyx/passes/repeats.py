@@ -104,6 +104,8 @@ def _times(index: Expr, axis: Axis, known: Known) -> int:
     read = tuple(dict.fromkeys(e.buffer.root for e in walk(index) if isinstance(e, Load)))
     if not read or not isinstance(axis.extent, int) or any(b not in known for b in read):
         return 1
+    if axis.extent == 0:
+        return 1
     target, own = Buffer("index", index.dtype, (axis.extent,)), Axis(axis.name, axis.extent)
     s = Compute(target, (own,), rewrite(index, {axis: own}))
     (found,) = evaluate(Kernel("index", read, (target,), (), (), (s,)), [known[b] for b in read])

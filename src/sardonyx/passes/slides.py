@@ -97,8 +97,10 @@ def _slide(s: Compute, x: Load, d: int, fold: Fold) -> Slide | None:
     start = form - atom(place) * by - atom(tap) * apart
     if not (isinstance(start, int) and isinstance(size, int)):
         return None
-    known = isinstance(place.extent, int) and isinstance(tap.extent, int)
-    return Slide(d, size, tap, place, by, apart, start) if known else None
+    if not (isinstance(place.extent, int) and isinstance(tap.extent, int)):
+        return None
+    empty = 0 in (size, place.extent, tap.extent)
+    return None if empty else Slide(d, size, tap, place, by, apart, start)
 
 
 def _is_sound(found: Sequence[Slide], x: Load, fold: Fold) -> bool:
