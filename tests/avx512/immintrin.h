@@ -1,4 +1,4 @@
-/* The AVX-512 intrinsics that kernel/contract*.h use, one lane at a time, so that
+/* The AVX-512 intrinsics that kernel/contract*.h and kernel/vectors.h use, one lane at a time, so that
    their tiles run on any x86-64: compile with -I of this folder, -D__AVX512F__ and -D__AVX512BW__. */
 #ifndef SX_TEST_IMMINTRIN_H
 #define SX_TEST_IMMINTRIN_H
@@ -35,6 +35,13 @@ static inline __m512i _mm512_setzero_si512(void) SX_EACH_INT(0)
 static inline __m512i _mm512_loadu_si512(const void *p) { __m512i r; memcpy(&r, p, sizeof r); return r; }
 static inline void _mm512_storeu_si512(void *p, __m512i v) { memcpy(p, &v, sizeof v); }
 static inline __m512i _mm512_add_epi32(__m512i a, __m512i b) SX_EACH_INT((uint32_t)a.lane[i] + (uint32_t)b.lane[i])
+static inline __m512i _mm512_castsi128_si512(__m128i v) { __m512i r = {{0}}; memcpy(&r, &v, sizeof v); return r; }
+static inline __m512i _mm512_mask_broadcast_i32x4(__m512i a, uint16_t m, __m128i v)
+  SX_EACH_INT(m >> i & 1 ? ((const int32_t *)&v)[i & 3] : a.lane[i])
+static inline __m512i _mm512_unpacklo_epi32(__m512i a, __m512i b) SX_EACH_INT((i & 1 ? b : a).lane[(i & ~3) + (i & 3) / 2])
+static inline __m512i _mm512_unpackhi_epi32(__m512i a, __m512i b) SX_EACH_INT((i & 1 ? b : a).lane[(i & ~3) + (i & 3) / 2 + 2])
+static inline __m512i _mm512_unpacklo_epi64(__m512i a, __m512i b) SX_EACH_INT((i & 2 ? b : a).lane[(i & ~3) + (i & 1)])
+static inline __m512i _mm512_unpackhi_epi64(__m512i a, __m512i b) SX_EACH_INT((i & 2 ? b : a).lane[(i & ~3) + (i & 1) + 2])
 static inline uint32_t sx_two_products(int32_t a, int32_t b) {
   int16_t x[2], y[2];
   memcpy(x, &a, 4);

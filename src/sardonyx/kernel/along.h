@@ -47,7 +47,7 @@ SX_TILE void sx_along_tile(const int n, const int nb, const sx_alongs *g, const 
     sx_spread_at(q, w + t);                                                                    \
     SX_ALONG_SUM(t, 0) SX_ALONG_SUM(t, 1) SX_ALONG_SUM(t, 2) SX_ALONG_SUM(t, 3)    \
   }
-#define SX_ALONG_BLOCK(b) const sx_v16 v##b = sx_load16(p + (b == nb - 1 ? end : b < nb ? 16 * b : 0));
+#define SX_ALONG_BLOCK(b) const sx_v16 v##b = sx_load16(p + (b < nb - 1 ? 16 * b : end));
   SX_ALONG_OVER(SX_ALONG_FROM)
   for (i0 = 0; i0 < g->n0; i0++) {
     const int64_t terms = i0 < g->n0 - 1 ? g->n3 : g->last;
