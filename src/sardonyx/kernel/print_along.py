@@ -51,9 +51,8 @@ def _declared(a: Along, names: Writer, helpers: list[list[str]]) -> list[str]:
     ]
     some: list[tuple[Dim, Dim]] = [(1, 0)] * (MOST_ROWS - len(lines))
     some += [(w.extent, w.a) for w in lines]
-    first, *inner = (
-        [(w.extent, w.a) for w in loops] if len(loops) > 1 else [(1, 0), _pair(loops[0])]
-    )
+    pairs = [(w.extent, w.a) for w in loops]
+    first, *inner = pairs if len(pairs) > 1 else [(1, 0), *pairs]
     turns = [first, *[(1, 0)] * (MOST_LOOPS - 1 - len(inner)), *inner]
     fields = [
         address_text(names, names.pointers[a.x.buffer.root], c.origin, c.batch),
@@ -69,7 +68,3 @@ def _declared(a: Along, names: Writer, helpers: list[list[str]]) -> list[str]:
         "&self",
     ]
     return [given, f"const sx_alongs along = {{{', '.join(fields)}}};"]
-
-
-def _pair(w: Walk) -> tuple[Dim, Dim]:
-    return w.extent, w.a

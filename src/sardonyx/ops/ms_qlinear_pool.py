@@ -13,7 +13,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast, lift
 from sardonyx.ops.movement import channels_behind, channels_first
 from sardonyx.ops.ms_common import contrib, needed
-from sardonyx.ops.pool import global_shape, max_pool
+from sardonyx.ops.pool import counts, global_shape, max_pool
 from sardonyx.ops.qlinear import at_axis, centred, requantized
 from sardonyx.ops.quantize import quantized
 from sardonyx.ops.window import window
@@ -82,16 +82,13 @@ def qlinear_average_pool(
         )
         return channels_behind(k, y)
     win = window(x.shape[2:], kernel_shape, strides, None, auto_pad, pads, ceil_mode)
-    counted = win.inside_padded if count_include_pad else win.inside
+    number = counts(k, win, bool(count_include_pad))
     q, shape = centred(k, x, x_zero_point, 0), (*x.shape[:2], *win.output)
     step = needed(y_scale, "y_scale")
 
     def element(n: Axis, c: Axis, *o: Axis) -> Expr:
         total = k.sum(win.kernel, lambda *r: q.guard((n, c, *win.at(o, r))))
-        count = k.sum(
-            win.kernel, lambda *r: cast(counted(win.at(o, r)), t.int32)
-        )  # at most prod(kernel)
-        share = 1.0 / cast(count, t.float32)
+        share = 1.0 / cast(number(o), t.float32)
         factor = at_axis(x_scale, 1)((n, c)) * share / at_axis(step, 1)((n, c))
         zero = None if y_zero_point is None else at_axis(y_zero_point, 1)((n, c))
         return quantized(cast(total, t.float32) * factor, zero, dtype)

@@ -35,11 +35,6 @@ class Window:
         """Whether an index from `at` is in the input."""
         return within(index, [0] * len(index), self.input)
 
-    def inside_padded(self, index: Sequence[Expr]) -> Expr:
-        """Whether an index from `at` is in the input or its padding."""
-        low = [-1 * b for b in self.begin]
-        return within(index, low, [d + e for d, e in zip(self.input, self.end, strict=True)])
-
 
 def within(index: Sequence[Expr], low: Sequence[Dim], high: Sequence[Dim]) -> Expr:
     """Whether low <= index < high on every axis."""

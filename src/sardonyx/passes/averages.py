@@ -12,16 +12,16 @@ are -0, so +0 is added once, at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product as cartesian
 from math import copysign, prod
 
 from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, const, lift, walk
 from sardonyx.kernel.folds import LANES
-from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
+from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.program import Launch, Program
-from sardonyx.passes.slides import Slide, bordered, in_strips, slides
+from sardonyx.passes.program import Program
+from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
 
 NEAR = 1 << 17  # elements of a plane with its borders
 MOST = 49  # terms that stand one behind the other
@@ -29,20 +29,12 @@ MOST = 49  # terms that stand one behind the other
 
 def near_sums(program: Program) -> Program:
     """Each sum over windows that reach beyond the ends of rows, from such planes."""
-    return replace(program, launches=tuple(_launch(launch) for launch in program.launches))
+    return in_loops(program, _planes)
 
 
-def _launch(launch: Launch) -> Launch:
-    body, made = list[Stmt](), list[Buffer]()
-    for s in launch.kernel.body:
-        found = _windows(s) if isinstance(s, Compute) else None
-        body += [s] if found is None else found.loops()
-        made += [] if found is None else [found.near]
-    if not made:
-        return launch
-    kernel: Kernel = launch.kernel
-    temporaries = (*kernel.temporaries, *made)
-    return replace(launch, kernel=replace(kernel, body=tuple(body), temporaries=temporaries))
+def _planes(s: Compute) -> Loops | None:
+    found = _windows(s)
+    return None if found is None else (found.loops(), (found.near,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ beyond the end that is looked for; each element of a row becomes one once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product as cartesian
 from math import prod
@@ -33,10 +33,10 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.folds import identity
-from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
+from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.program import Launch, Program
-from sardonyx.passes.slides import Slide, bordered, in_strips, slides
+from sardonyx.passes.program import Program
+from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
 
 KINDS = (t.float32, t.int8, t.uint8)
 WHOLE = 16  # elements of whole vectors
@@ -47,25 +47,17 @@ BEYOND = 0x7FFFFF  # how many NaNs of a sign there are
 
 def split_maxima(program: Program) -> Program:
     """Each maximum over windows in two steps."""
-    return replace(program, launches=tuple(_launch(launch) for launch in program.launches))
+    return in_loops(program, _steps)
 
 
-def _launch(launch: Launch) -> Launch:
-    body, made = list[Stmt](), list[Buffer]()
-    for s in launch.kernel.body:
-        found = _windows(s) if isinstance(s, Compute) else None
-        near = None if found is None else _planes(found)
-        if near is not None:
-            body += near.statements()
-            made += [near.near, near.column]
-            continue
-        body += [s] if found is None else found.statements()
-        made += [] if found is None else [found.column]
-    if not made:
-        return launch
-    kernel: Kernel = launch.kernel
-    temporaries = (*kernel.temporaries, *made)
-    return replace(launch, kernel=replace(kernel, body=tuple(body), temporaries=temporaries))
+def _steps(s: Compute) -> Loops | None:
+    found = _windows(s)
+    if found is None:
+        return None
+    near = _planes(found)
+    if near is None:
+        return found.statements(), (found.column,)
+    return near.statements(), (near.near, near.column)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,13 +6,14 @@ x[n, c, 2h + r - 1, 2w + q - 1], a fold over (r, q)  =>  a Slide along each of h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu, walk
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.place import checked
+from sardonyx.passes.program import Launch, Program
 
 STRIPS = (16, 8)
 
@@ -109,6 +110,28 @@ def _is_sound(found: Sequence[Slide], x: Load, fold: Fold) -> bool:
     moving = [a for one in found for a in (one.tap, one.place)]
     seen = [a for i in x.index for a in {e for e in walk(i) if isinstance(e, Axis)}]
     return {one.tap for one in found} == set(taps) and all(seen.count(a) == 1 for a in moving)
+
+
+Loops = tuple[Sequence[Stmt], Sequence[Buffer]]  # statements, and the temporaries that they need
+
+
+def in_loops(program: Program, found: Callable[[Compute], Loops | None]) -> Program:
+    """The program with the loops that are found for a Compute in its place."""
+    return replace(program, launches=tuple(_in_loops(x, found) for x in program.launches))
+
+
+def _in_loops(launch: Launch, found: Callable[[Compute], Loops | None]) -> Launch:
+    body, made = list[Stmt](), list[Buffer]()
+    for s in launch.kernel.body:
+        loops = found(s) if isinstance(s, Compute) else None
+        statements, temporaries = loops or ((s,), ())
+        body += statements
+        made += temporaries
+    if not made:
+        return launch
+    kernel = launch.kernel
+    whole = (*kernel.temporaries, *made)
+    return replace(launch, kernel=replace(kernel, body=tuple(body), temporaries=whole))
 
 
 def bordered(
