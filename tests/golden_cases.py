@@ -256,6 +256,7 @@ def norms() -> Iterator[Case]:
     yield op("GroupNormalization", (F, 2, 6, 5, 7), *vectors[:2], num_groups=3)
     yield op("RMSNormalization", (F, 5, 6), vectors[0])
     yield op("LRN", (F, 2, 7, 4, 4), size=3, alpha=2e-3, beta=0.6, bias=1.5)
+    yield op("LRN", (F, 2, 7, 4, 4), size=5)
     for p in (1, 2):
         yield op("LpNormalization", (F, 4, 21), p=p)
     yield op("MeanVarianceNormalization", (F, 2, 3, 5, 5))

@@ -39,6 +39,7 @@ def reference(name: str) -> Callable[..., Any]:
         "log2": lambda x: mp.log(x) / mp.log(2),
         "sigmoid": lambda x: mp.exp(x) / (1 + mp.exp(x)),
         "softplus": lambda x: mp.log1p(mp.exp(x)),
+        "tanh_softplus": lambda x: mp.tanh(mp.log1p(mp.exp(x))),
         "pow": mp.power,
     }
     return own.get(name) or getattr(mp, name)

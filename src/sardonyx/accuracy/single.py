@@ -19,6 +19,7 @@ from sardonyx.accuracy.harness import BLOCK, MODES, Row, compile_c, compiled, op
 REFERENCE = {
     "sigmoid": "x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))",
     "softplus": "x > 0 ? x + log1p(exp(-x)) : log1p(exp(x))",
+    "tanh_softplus": "tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)))",
     "pow": "pow(x, y)",
 }
 

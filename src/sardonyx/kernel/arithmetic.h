@@ -92,14 +92,15 @@ SX_FN int64_t sx_hidden(int64_t i) {
 SX_FN int64_t sx_hidden(int64_t i) { return i; }
 #endif
 
+/* Without branches: gcc takes those apart where it makes vectors of a loop. */
 SX_FN int64_t sx_idiv_i64(int64_t a, int64_t b) {
   const int64_t q = sx_tdiv_i64(a, b), r = sx_tmod_i64(a, b);
-  return q - (b != 0 && r != 0 && (r < 0) != (b < 0));
+  return q - ((b != 0) & (r != 0) & ((r ^ b) < 0));
 }
 
 SX_FN int64_t sx_imod_i64(int64_t a, int64_t b) {
   const int64_t r = sx_tmod_i64(a, b);
-  return b != 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  return r + (b & -(int64_t)((r != 0) & ((r ^ b) < 0)));
 }
 
 SX_FN uint64_t sx_tdiv_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }

@@ -27,7 +27,7 @@ FUNCTION_ULPS = 4
 PI = 3.141592653589793
 RISING = (
     "asin", "asinh", "atan", "atanh", "acosh", "erf", "exp", "exp2", "expm1", "log", "log1p",
-    "log2", "sigmoid", "sinh", "softplus", "tanh",
+    "log2", "sigmoid", "sinh", "softplus", "tanh", "tanh_softplus",
 )  # fmt: skip
 DOMAIN = {  # the arguments for which a function is a real number
     "asin": (-1.0, 1.0), "acos": (-1.0, 1.0), "atanh": (-1.0, 1.0), "acosh": (1.0, None),
@@ -37,6 +37,7 @@ RANGE = {  # what a function cannot leave, whatever is added to its ends
     "sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "erf": (-1.0, 1.0), "exp": (0.0, None),
     "exp2": (0.0, None), "softplus": (0.0, None), "sin": (-1.0, 1.0), "cos": (-1.0, 1.0),
     "cosh": (1.0, None), "expm1": (-1.0, None), "acos": (0.0, None), "acosh": (0.0, None),
+    "tanh_softplus": (0.0, 1.0),
 }  # fmt: skip
 
 

@@ -291,7 +291,7 @@ def _vanishes(e: Expr, name: str, given: tuple[Expr, ...]) -> Expr:
             exact = _all(alu("ne", x, 0), _is_finite(y))
         case "pow":
             exact = _all(alu("ne", x, 0), _is_finite(x), _is_finite(y))
-        case "exp" | "exp2" | "sigmoid" | "softplus":
+        case "exp" | "exp2" | "sigmoid" | "softplus" | "tanh_softplus":
             exact = alu("lt", -math.inf, x)
         case "cast":
             exact = alu("ne", x, 0)

@@ -103,7 +103,7 @@ def softsign(k: Builder, x: Tensor) -> Tensor:
 
 @operator("Mish", 18, 22, accuracy="approximate")
 def mish(k: Builder, x: Tensor) -> Tensor:
-    return elementwise(k, lambda e: e * fn.tanh(fn.softplus(e)), x)
+    return elementwise(k, lambda e: e * fn.tanh_softplus(e), x)
 
 
 @operator("Gelu", 20, accuracy="approximate")

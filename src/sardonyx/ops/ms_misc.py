@@ -12,12 +12,12 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, cast, lift, where
 from sardonyx.ops.common import compute_type, normalize_axis, same_dim
 from sardonyx.ops.constant import range_, trilu
+from sardonyx.ops.elementwise import square
 from sardonyx.ops.gather import gather_nd
 from sardonyx.ops.index import wrapped
 from sardonyx.ops.linalg import pivot_row, swap
 from sardonyx.ops.ms_common import contrib
 from sardonyx.ops.ms_matmul import unpacked
-from sardonyx.ops.norm import square
 from sardonyx.ops.scatter import loops
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel import elementary as fn
@@ -18,6 +19,7 @@ from sardonyx.ops.common import (
     normalize_axis,
     reduced_shape,
 )
+from sardonyx.ops.elementwise import root, square
 from sardonyx.ops.registry import operator
 
 
@@ -321,7 +323,9 @@ def lrn(
     beta: float = 0.75,
     bias: float = 1.0,
 ) -> Tensor:
-    """x / (bias + alpha / size * square_sum) ** beta over `size` neighbouring channels."""
+    """x / (bias + alpha / size * square_sum) ** beta over `size` neighbouring channels.
+
+    The power 0.75 of float32 is two square roots in float64, rounded once to float32."""
     before, wide = (size - 1) // 2, compute_type(x.dtype)
 
     shape = (*x.shape[:2], product(x.shape[2:]))
@@ -333,11 +337,15 @@ def lrn(
     sums = k.compute(shape, near, wide)
 
     def element(*i: Axis) -> Expr:
-        return rows[i] / fn.pow(sums[i] * (alpha / size) + bias, lift(beta, wide))
+        scale = sums[i] * (alpha / size) + bias
+        by_roots = beta == 0.75 and wide is t.float32
+        return rows[i] / (three_quarters(scale) if by_roots else fn.pow(scale, lift(beta, wide)))
 
     k.compute(shape, element, into=out.reshaped(shape))
     return out
 
 
-def square(e: Expr) -> Expr:
-    return e * e
+def three_quarters(x: Expr) -> Expr:
+    """x ** 0.75 of a float32 by two roots in float64, rounded once more."""
+    half = root(cast(x, t.float64))
+    return cast(half * root(half), t.float32)

@@ -1,5 +1,6 @@
-"""Bounds that are weights of one element become constants: of a minimum or maximum with a constant
-the printers know which zero wins and that it is not NaN, so that one comparison is enough."""
+"""Bounds and divisors that are weights of one element become constants: of a minimum or maximum
+with a constant the printers know which zero wins and that it is not NaN, so that one comparison is
+enough; compilers divide by a constant with products and shifts."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Load, walk
+from sardonyx.kernel.forms import DIVISIONS
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
@@ -14,30 +16,34 @@ from sardonyx.passes.program import Launch, Program
 
 
 def constant_bounds(program: Program) -> Program:
-    """The program in which minima and maxima of floats know their bounds (Clip)."""
+    """The program in which minima and maxima of floats know their bounds (Clip), and divisions of
+    integers their divisors (Div, Mod)."""
     launches = tuple(_bounded(launch, program) for launch in program.launches)
     return drop_unused(replace(program, launches=launches))
 
 
 def _bounded(launch: Launch, program: Program) -> Launch:
-    known: dict[Buffer, float] = {}
+    known: dict[Buffer, float | int] = {}
     for name, b in zip(launch.reads, launch.kernel.inputs, strict=True):
         value = program.weights.get(name or "")
-        if b is not None and value is not None and value.size == 1 and b.dtype.kind == "f":
-            known[b] = float(value.reshape(-1)[0])
+        if b is not None and b.dtype.kind in "fiu" and value is not None and value.size == 1:
+            known[b] = value.reshape(-1)[0].item()
     if not known:
         return launch
     body = tuple(_statement(s, known) for s in launch.kernel.body)
     return replace(launch, kernel=replace(launch.kernel, body=body))
 
 
-def _statement(s: Stmt, known: Mapping[Buffer, float]) -> Stmt:
+def _statement(s: Stmt, known: Mapping[Buffer, float | int]) -> Stmt:
     if not isinstance(s, Compute):
         return s
-    found: dict[Load, Expr] = {}
+    found: dict[Expr, Expr] = {}
     for e in walk(s.expr):
         match e:
             case Alu("min" | "max", (_, Load(b, _, "proven") as bound)) if b in known:
-                if known[b] == known[b]:
+                if b.dtype.is_float and known[b] == known[b]:
                     found[bound] = Const(known[b], bound.dtype)
-    return replace(s, expr=rewrite(s.expr, {}, found.get)) if found else s
+            case Alu(op, (_, Load(b, _, "proven") as divisor)) if op in DIVISIONS and b in known:
+                if b.dtype.is_integer:
+                    found[divisor] = Const(known[b], divisor.dtype)
+    return replace(s, expr=rewrite(s.expr, found)) if found else s

@@ -15,7 +15,16 @@ from __future__ import annotations
 
 from sardonyx.kernel.elementary.arc import acos, acosh, asin, asinh, atan, atanh
 from sardonyx.kernel.elementary.erf import erf
-from sardonyx.kernel.elementary.exp import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
+from sardonyx.kernel.elementary.exp import (
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    sigmoid,
+    sinh,
+    tanh,
+    tanh_softplus,
+)
 from sardonyx.kernel.elementary.exp import exp_nonpositive as exp_nonpositive
 from sardonyx.kernel.elementary.log import log, log1p, log2, softplus
 from sardonyx.kernel.elementary.power import pow
@@ -24,6 +33,7 @@ from sardonyx.kernel.elementary.trig import cos, sin, tan
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "exp2",
     "expm1", "log", "log1p", "log2", "pow", "sigmoid", "sin", "sinh", "softplus", "tan", "tanh",
+    "tanh_softplus",
 ]  # fmt: skip
 # What gives the bits of a function on a part of its domain, and is told as that function.
 PARTS = {"exp": exp_nonpositive}

@@ -175,6 +175,32 @@ def tanh(x: Expr) -> Expr:
     return with_sign(mad(part, unit, unit), x)
 
 
+def tanh_softplus(x: Expr) -> Expr:
+    """tanh(log(1 + e**x)) = m 2**n / (2 + m 2**n), m = c (2 + c 2**n), c = e**r: what Mish takes
+    times x. m and the denominator are each an upper half and a rest, as in sigmoid; 2**n is one
+    factor, scaled so that it is normal; a result that is subnormal is rounded in the last step."""
+    x, f = argument(x)
+    bound = at_least(at_most(x, (9.25, 19.25)[f.row]), limits(f)[0])
+    scale = f.bias // 2 + 1
+    n, index = _multiple(bound, f.log2e, f.bias + scale)
+    r = mad(n, number(-f.ln2[1], f), mad(n, number(-f.ln2[0], f), bound))
+    power, back, two = bits(index << f.digits), number(2.0**-scale, f), number(2.0, f)
+    p, square = power * back, r * r
+    y = square * paired(r, square, TABLE["exp"][f.row])
+    z = y + r
+    high, low = fast_sum(two, r + r)
+    more = mad(p, mad(z, z, z + z), y + y) + p  # m - 2 - 2 r
+    m = upper(high + more)
+    m_rest = ((high - m) + more) + low
+    whole = mad(p, m + m_rest, two)
+    d = upper(whole)
+    d_rest = mad(p, m_rest, mad(p, m, two - d))
+    inverse = 1.0 / whole
+    q = upper(inverse)
+    rest = mad(-q, d_rest, mad(-q, d, number(1.0, f))) * inverse
+    return mad(m, q, mad(m_rest, q, (m + m_rest) * rest)) * power * back
+
+
 def _half_exp(a: Expr, f: Format) -> Pair:
     """exp(a) / 2 as a pair, for a >= 0."""
     y, power = long(at_most(a, limits(f)[1] + 1.0), less=1)

@@ -188,14 +188,20 @@ def cos(x: Expr) -> Expr:
     return where(below_infinity(magnitude(x)), _chosen(turn + 1, r, f), nan(f))
 
 
+def _exchanged(mask: Expr, a: Expr, b: Expr) -> Expr:
+    """b where all bits of the mask are set, a where none is: gcc does not take several selections
+    under one condition for vectors."""
+    return bits(bits(a) ^ ((bits(a) ^ bits(b)) & mask))
+
+
 def tan(x: Expr) -> Expr:
     """The tangent of x radians; NaN of infinity."""
     x, f = argument(x)
     turn, r = _reduced(x, f)
     s, c = fast_sum(*_sine(r)), fast_sum(*_cosine(r, f, exact_product(r[0], r[0])[1]))
-    even = (turn & 1).eq(0)
-    n = where(even, s[0], -c[0]), where(even, s[1], -c[1])
-    d = where(even, c[0], s[0]), where(even, c[1], s[1])
+    odd = -(turn & 1)
+    n = _exchanged(odd, s[0], -c[0]), _exchanged(odd, s[1], -c[1])
+    d = _exchanged(odd, c[0], s[0]), _exchanged(odd, c[1], s[1])
     high, low = quotient(n, d)
     value = where(magnitude(x) < 2.0 ** -(f.digits // 2 + 2), magnitude(x), high + low)
     return where(below_infinity(magnitude(x)), flip(value, x), nan(f))
