@@ -2,7 +2,7 @@
 and Markdown.
 
     python -m benchmarks [--seconds 20] [--core 0] [--threads 1] [--output DIR] [--runs-only]
-                         [--numerics winograd] [NAME ...]
+                         [--numerics winograd] [--layers] [NAME ...]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.layers import layers
 from benchmarks.models import inputs, models, written
 from benchmarks.peak import measured_peak, measured_reading
 from benchmarks.report import ALONE, markdown
@@ -40,19 +41,21 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=0, help="-1: whichever is free")
     parser.add_argument("--threads", type=int, default=1, help="of each engine (default 1)")
     parser.add_argument("--numerics", choices=["default", "winograd"], default="default")
+    parser.add_argument("--layers", action="store_true", help="single layers, not models")
     parser.add_argument("--runs-only", action="store_true", help="without loading and memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     if given.core >= 0 and given.threads == 1:
         os.sched_setaffinity(0, {given.core})
-    unknown = [n for n in given.names if n not in models()]
+    there = layers() if given.layers else models()
+    unknown = [n for n in given.names if n not in there]
     if unknown:
-        parser.error(f"there is no model {unknown[0]}; there are {', '.join(models())}")
+        parser.error(f"there is no model {unknown[0]}; there are {', '.join(there)}")
     result: dict[str, Any] = {"machine": machine(), "peak": measured_peak()}
     result |= {"reading": measured_reading(), "models": {}}
     result["threads"] = given.threads
-    for name in given.names or models():
+    for name in given.names or there:
         print(name, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as cache:  # empty: what is compiled is timed
             if not given.runs_only:

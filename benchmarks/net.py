@@ -79,17 +79,25 @@ class Net:
     def model(
         self,
         inputs: Mapping[str, Sequence[int]],
-        outputs: Mapping[str, Sequence[int]],
+        outputs: Mapping[str, Sequence[int] | None],
         kinds: Mapping[str, int] | None = None,
         **opsets: int,
     ) -> onnx.ModelProto:
-        """The model; names -> shapes; kinds: of what is not float32; opsets: of ai_onnx_ml."""
+        """The model; names -> shapes; outputs of None are as ONNX infers them; kinds: of what is
+        not float32; opsets: of ai_onnx_ml."""
         kinds = kinds or {}
         given, results = (
-            [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), s) for n, s in x]
+            [
+                helper.make_empty_tensor_value_info(n)
+                if s is None
+                else helper.make_tensor_value_info(n, kinds.get(n, TensorProto.FLOAT), s)
+                for n, s in x
+            ]
             for x in (inputs.items(), outputs.items())
         )
         graph = helper.make_graph(self.nodes, "net", given, results, self.weights)
-        used = [helper.make_opsetid("", 18)]
-        used += [helper.make_opsetid(n.replace("_", "."), v) for n, v in opsets.items()]
-        return helper.make_model(graph, opset_imports=used, ir_version=9)
+        used = {"": 18} | {n.replace("_", "."): v for n, v in opsets.items()}
+        imports = [helper.make_opsetid(n, v) for n, v in used.items()]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=9)
+        inferred = None in outputs.values()
+        return onnx.shape_inference.infer_shapes(model, data_prop=True) if inferred else model

@@ -279,3 +279,15 @@ def test_a_convolution_writes_blocks_unless_one_by_groups_reads_it(groups: int, 
     y = net.op("Conv", net.feed("x", values(1, 1, 24, 6, 6)), values(2, 48, 24, 1, 1))
     net.give(net.op("Conv", y, values(3, 40, 48 // groups, 3, 3), group=groups))
     assert name in check(net).tensors
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
+@pytest.mark.parametrize("divisor", [0, 1, 7, -1, -7])
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_divisors_that_are_known_are_constants(op: str, divisor: int, dtype: type) -> None:
+    """A divisor that is a weight of one element is no load, whatever its shape."""
+    lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    net, x = Net(), np.array([lowest, lowest + 1, 0, 1, 2, 6, 8, 100, highest], dtype)
+    net.give(net.op(op, net.feed("x", x), np.array([divisor]).astype(dtype)))
+    (launch,) = check(net).launches
+    assert len(launch.reads) == 1

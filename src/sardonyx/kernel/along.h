@@ -14,18 +14,19 @@ typedef struct {
   sx_finish *finish;
   const void *self;
 } sx_alongs;
-#if SX_ROWS == 14
+/* SX_ALONG_AT_ONCE: how many blocks of so many rows; sums, places and a weight fit the registers. */
 #define SX_ALONG_ROWS 6
-#define SX_ALONG_BLOCKS 4
 #define SX_ALONG_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
+#if SX_ROWS == 14
+#define SX_ALONG_AT_ONCE(rows) 4
+#define SX_ALONG_SUMS 24
 #define SX_ALONG_TILES(M)                                                                              \
   M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 1) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(4, 4)      \
   M(5, 1) M(5, 2) M(5, 4) M(6, 1) M(6, 2) M(6, 4)
 #else
-#define SX_ALONG_ROWS 3
-#define SX_ALONG_BLOCKS 2
-#define SX_ALONG_OVER(M) M(0) M(1) M(2)
-#define SX_ALONG_TILES(M) M(1, 1) M(1, 2) M(2, 1) M(2, 2) M(3, 1) M(3, 2)
+#define SX_ALONG_AT_ONCE(rows) ((rows) == 1 ? 4 : (rows) == 2 ? 2 : 1)
+#define SX_ALONG_SUMS 6
+#define SX_ALONG_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(4, 1) M(5, 1) M(6, 1)
 #endif
 /* n rows of nb blocks, both constants at every call; end: where the last of the blocks lies from x. */
 SX_TILE void sx_along_tile(const int n, const int nb, const sx_alongs *g, const float *x, const float *w, int64_t end,
@@ -78,14 +79,14 @@ SX_TILE void sx_along_tile(const int n, const int nb, const sx_alongs *g, const 
 SX_ALONG_TILES(SX_ALONG_INSTANCE)
 /* The lines from .. to - 1. */
 static void sx_along_part(const sx_alongs *g, int64_t from, int64_t to) {
-  float SX_LINES acc[16 * SX_ALONG_ROWS * SX_ALONG_BLOCKS];
+  float SX_LINES acc[16 * SX_ALONG_SUMS];
   const int64_t blocks = (g->wide + 15) / 16, tiles = (g->rows + SX_ALONG_ROWS - 1) / SX_ALONG_ROWS;
   int64_t b, nb, i, row, n, tile;
   for (; from < to; from++) {
     const float *const x = g->x + from / g->m2 / g->m1 * g->x0 + from / g->m2 % g->m1 * g->x1 + from % g->m2 * g->x2;
     for (b = 0; b < blocks; b += nb) {
       int64_t end, moved;
-      for (nb = SX_ALONG_BLOCKS; nb > blocks - b;) nb /= 2;
+      for (nb = SX_ALONG_AT_ONCE(g->rows); nb > blocks - b;) nb /= 2;
       moved = b + nb == blocks ? 16 * blocks - g->wide : 0;
       end = 16 * (nb - 1) - moved;
       for (row = 0, tile = 0; tile < tiles; row += n, tile++) {
