@@ -87,6 +87,18 @@ def test_what_is_not_as_expected_is_left_to_the_long_way(way: str, other: Array)
         assert y.tobytes() == np.maximum(np.asarray(other, np.float32), 0).tobytes()
 
 
+def test_booleans_take_the_short_way_unless_they_are_other_bytes(way: str) -> None:
+    """A byte that is neither 0 nor 1 is true; only the long way says so."""
+    net, flags = Net(), np.array([True, False, True, True])
+    net.give(net.op("Not", net.feed("x", flags)))
+    engine = NativeEngine(net.graph())
+    assert engine.run({"x": flags})
+    assert quick(engine, {"x": ~flags}) == flags.tobytes()
+    other = np.array([1, 0, 2, 255], np.uint8).view(bool)
+    assert engine.quick({"x": other}) is None
+    assert [y.tobytes() for y in engine.run({"x": other}).values()] == [bytes([0, 1, 0, 0])]
+
+
 def test_unaligned_arrays_are_copied(way: str) -> None:
     raw = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
     raw[...] = X

@@ -44,11 +44,20 @@ typedef struct {
   sx_tensor *tensors; /* inputs, then outputs */
 } sx_call;
 
+/* Whether all are 0 or 1: what views of other bytes make of a boolean is for the long way. */
+static int booleans(const unsigned char *x, npy_intp n) {
+  unsigned char any = 0;
+  npy_intp i;
+  for (i = 0; i < n; i++) any |= x[i];
+  return any <= 1;
+}
+
 static int fits(PyObject *x, const sx_tensor *t) {
   PyArrayObject *a = (PyArrayObject *)x;
   return PyArray_CheckExact(x) && PyArray_DESCR(a) == t->descr && PyArray_NDIM(a) == t->rank &&
          PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) &&
-         PyArray_CompareLists(PyArray_DIMS(a), t->shape, t->rank);
+         PyArray_CompareLists(PyArray_DIMS(a), t->shape, t->rank) &&
+         (PyArray_TYPE(a) != NPY_BOOL || booleans(PyArray_DATA(a), PyArray_SIZE(a)));
 }
 
 /* A memory of N bytes, from those that are idle where one is large enough. */

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sardonyx.dims import Dim, divide, extreme, product
 from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, Operand, where
+from sardonyx.kernel.expr import Axis, Expr, where
 from sardonyx.ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from sardonyx.ops.index import replaced
 from sardonyx.ops.registry import operator
@@ -254,10 +254,11 @@ def _tile(k: Builder, x: Tensor, repeats: Sequence[Dim]) -> Tensor:
     agree(len(repeats), x.rank, "the number of repeats and the rank")
     if all(n == 1 for n in repeats):
         return k.view(x, x.shape)
-    shape = [n * d for n, d in zip(repeats, x.shape, strict=True)]
-
-    def source(i: Sequence[Axis]) -> list[Operand]:
-        parts = zip(i, repeats, x.shape, strict=True)
-        return [0 if d == 1 else j if n == 1 else j % d for j, n, d in parts]
-
-    return k.compute(shape, lambda *i: x[tuple(source(i))])
+    pairs = list(zip(repeats, x.shape, strict=True))
+    shape = [n * d for n, d in pairs]
+    if all(n == 1 or d == 1 for n, d in pairs):
+        return k.compute(shape, lambda *i: x.broadcast(i))
+    out = k.tensor(shape, x.dtype)
+    apart = [m for pair in pairs for m in pair]  # two axes for each: no remainder by element
+    k.compute(apart, lambda *i: x[tuple(i[1::2])], into=out.reshaped(apart))
+    return out
