@@ -55,7 +55,11 @@ class Stages:
     graph: Graph
     symbols: frozenset[str] = frozenset()
     bodies: Mapping[tuple[int, str], Graph] = field(init=False)
+    _known: OrderedDict[object, tuple[list[int], tuple[object, ...]]] = field(
+        default_factory=OrderedDict
+    )
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
+    _later: OrderedDict[object, frozenset[str]] = field(default_factory=OrderedDict)
     _parts: OrderedDict[object, tuple[Graph, tuple[str, ...]]] = field(default_factory=OrderedDict)
     _lock: RLock = field(default_factory=RLock)
 
@@ -70,18 +74,26 @@ class Stages:
     def next(self, done: frozenset[int], env: Mapping[str, Value]) -> Stage | None:
         """The stage after the operations of `done`, with the values of `env`; None at the end."""
         graph = self.graph
-        waiting = [i for i in range(len(graph.operations)) if i not in done]
-        if not waiting:
+        if len(done) == len(graph.operations):
             return None
-        kernels = self._kernels(waiting, env)
         with self._lock:
-            found = self._part(done, kernels, env) if kernels else None
+            kernels, general = self._kernels(done, env)
+            found = self._part(done, kernels, general, env) if kernels else None
         if found is not None:
             return found
+        waiting = [i for i in range(len(graph.operations)) if i not in done]
         for i in waiting:
             if all(n in env for n in reads(graph.operations[i])) and i not in kernels:
                 return Stage((i,), None)
         raise self._stuck(waiting, kernels, env)
+
+    def later(self, done: frozenset[int]) -> frozenset[str]:
+        """What the operations that are not done read."""
+        with self._lock:
+            if done not in self._later:
+                waiting = (op for i, op in enumerate(self.graph.operations) if i not in done)
+                self._remember(self._later, done, frozenset(n for op in waiting for n in reads(op)))
+            return self._later[done]
 
     def _stuck(
         self, waiting: Sequence[int], kernels: Sequence[int], env: Mapping[str, Value]
@@ -94,25 +106,35 @@ class Stages:
         lacks = ", ".join(sorted({n for n in reads(op) if n not in env}))
         return InvalidModel(f"{op} cannot be executed: no operation before it gives {lacks}")
 
-    def _kernels(self, waiting: Sequence[int], env: Mapping[str, Value]) -> list[int]:
-        """The operations that kernels perform, with no host operation before them."""
-        there = {n for n, v in env.items() if isinstance(v, np.ndarray) and v.dtype != object}
-        found = []
-        for i in waiting:
-            op = self.graph.operations[i]
-            if there.issuperset(reads(op)) and not on_host({}, self.graph, op):
-                found.append(i)
-                there.update(filter(None, op.outputs))
-        return found
+    def _kernels(
+        self, done: frozenset[int], env: Mapping[str, Value]
+    ) -> tuple[list[int], tuple[object, ...]]:
+        """The operations that kernels perform, with no host operation before them, and what they
+        are as a part for: the operations that are done and the types of what has a value."""
+        graph = self.graph
+        kinds = tuple((n, *_kind(v)) for n, v in env.items() if n not in graph.initializers)
+        if (done, kinds) not in self._known:
+            there = {n for n, v in env.items() if isinstance(v, np.ndarray) and v.dtype != object}
+            found = []
+            for i, op in enumerate(graph.operations):
+                if i not in done and there.issuperset(reads(op)) and not on_host({}, graph, op):
+                    found.append(i)
+                    there.update(filter(None, op.outputs))
+            part = self._graph(found, env, done)
+            general = (done, tuple(str(part.types[n]) for n in part.inputs))
+            self._remember(self._known, (done, kinds), (found, general))
+        return self._known[done, kinds]
 
     def _part(
-        self, done: frozenset[int], kernels: list[int], env: Mapping[str, Value]
+        self,
+        done: frozenset[int],
+        kernels: list[int],
+        general: tuple[object, ...],
+        env: Mapping[str, Value],
     ) -> Stage | None:
         """The largest part of `kernels` whose sizes are known now; None if there is none."""
-        graph = self._graph(kernels, env, done)
-        general = (done, tuple(str(graph.types[n]) for n in graph.inputs))
         if general not in self._parts:
-            inferred = infer(graph)
+            inferred = infer(self._graph(kernels, env, done))
             self._remember(self._parts, general, (inferred, value_inputs(inferred)))
         graph, sizes = self._parts[general]
         if general not in self._found:
@@ -235,12 +257,10 @@ class Execution:
         """Takes over what a stage gave, and drops what nothing needs any more."""
         self.env.update(results)
         self._done |= frozenset(stage.operations)
-        graph = self.stages.graph
-        later = {
-            n for i, op in enumerate(graph.operations) if i not in self._done for n in reads(op)
-        }
-        for name in set(self.env) - later - set(graph.outputs) - set(graph.initializers):
-            del self.env[name]
+        graph, later = self.stages.graph, self.stages.later(self._done)
+        for name in [n for n in self.env if n not in later and n not in graph.initializers]:
+            if name not in graph.outputs:
+                del self.env[name]
 
     def outputs(self) -> dict[str, Value]:
         """The graph outputs by name, at the end."""
@@ -332,6 +352,11 @@ class Runner(Generic[Made]):
         """What has been made."""
         with self._lock:
             return tuple(self._made.values())
+
+
+def _kind(value: Value) -> tuple[object, ...]:
+    """What of a value decides the next part, unless the value does."""
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray) else ()
 
 
 def closed(body: Graph) -> Graph:
