@@ -100,7 +100,7 @@ SX_FN int64_t sx_idiv_i64(int64_t a, int64_t b) {
 
 SX_FN int64_t sx_imod_i64(int64_t a, int64_t b) {
   const int64_t r = sx_tmod_i64(a, b);
-  return r + (b & -(int64_t)((r != 0) & ((r ^ b) < 0)));
+  return r + (b & (r ^ b) >> 63 & (int64_t)((uint64_t)r | (0 - (uint64_t)r)) >> 63); /* where r != 0 has b's other sign */
 }
 
 SX_FN uint64_t sx_tdiv_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
