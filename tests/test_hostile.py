@@ -16,6 +16,7 @@ from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.model import Limits
 from sardonyx.ops import control
+from sardonyx.ops.text import _grams
 from sardonyx.resolve import resolve
 from sardonyx.types import Array
 
@@ -124,3 +125,10 @@ def test_a_model_with_a_mistake_gives_one_of_our_errors_or_a_result() -> None:
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_many_models_with_mistakes_give_our_errors_or_results(seed: int) -> None:
     survive(seed, 1500)
+
+
+def test_skips_beyond_a_row_cost_nothing() -> None:
+    """An attribute counts what is not there: what a row has bounds the work."""
+    assert _grams([1, 2, 3], -(1 << 62), 1 << 62, 1 << 62) == [
+        (1,), (2,), (3,), (1, 2), (2, 3), (1, 3), (1, 2, 3)
+    ]  # fmt: skip

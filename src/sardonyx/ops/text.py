@@ -122,8 +122,8 @@ def _pool(
 def _grams(row: list[object], shortest: int, longest: int, skips: int) -> list[tuple[object, ...]]:
     """The n-grams of a row, with up to `skips` elements left out between neighbours."""
     found = []
-    for n in range(shortest, longest + 1):
-        for step in range(1, 2 if n == 1 else skips + 2):
+    for n in range(max(shortest, 1), min(longest, len(row)) + 1):
+        for step in range(1, 2 if n == 1 else min(skips + 2, len(row))):
             last = len(row) - (n - 1) * step
             found += [tuple(row[i : i + n * step : step]) for i in range(max(0, last))]
     return found
