@@ -61,7 +61,7 @@ def main() -> None:
             if not given.runs_only:
                 os.environ["SARDONYX_CACHE"] = cache
             try:
-                path = written(name, given.output)
+                path = written(there[name], given.output / f"{name}.onnx")
             except Absent as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue

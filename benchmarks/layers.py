@@ -265,12 +265,8 @@ def _along_axes() -> dict[str, Made]:
         "Softmax_1000": p(layer, "Softmax", (1, 1000)),
         "Softmax_channels": p(layer, "Softmax", (1, 21, 65, 65), axis=1),
         "LogSoftmax_1000": p(layer, "LogSoftmax", (64, 1000)),
-        "LayerNormalization_768": p(
-            layer, "LayerNormalization", (128, 768), _normal(768), _normal(768)
-        ),
-        "LayerNormalization_192": p(
-            layer, "LayerNormalization", (197, 192), _normal(192), _normal(192)
-        ),
+        "LayerNormalization_768": p(layer, "LayerNormalization", (128, 768), *[_normal(768)] * 2),
+        "LayerNormalization_192": p(layer, "LayerNormalization", (197, 192), *[_normal(192)] * 2),
         "BatchNormalization_64_56": p(
             layer, "BatchNormalization", image, *two, two[0], np.abs(two[1])
         ),
@@ -281,10 +277,14 @@ def _along_axes() -> dict[str, Made]:
     }
 
 
+def _gather() -> onnx.ModelProto:
+    """128 rows of a vocabulary's embeddings."""
+    return layer("Gather", _normal(30522, 384), ((128,), "int64"))
+
+
 def _moves() -> dict[str, Made]:
     p = partial
     image, heads = (1, 64, 56, 56), (1, 384, 12, 64)
-    rows = (_normal(30522, 384), ((128,), "int64"))
     wide = _ints(0, 0, 1, 1, 0, 0, 1, 1)
     places = np.random.default_rng(0).integers(0, 128, (128, 384))
     return {
@@ -300,7 +300,7 @@ def _moves() -> dict[str, Made]:
         "Slice_by2": p(layer, "Slice", image, _ints(0), _ints(56), _ints(3), _ints(2)),
         "Pad_constant": p(layer, "Pad", image, wide),
         "Pad_reflect": p(layer, "Pad", image, wide, mode="reflect"),
-        "Gather_rows_fed": p(layer, "Gather", *rows),
+        "Gather_rows_fed": _gather,
         "GatherElements_128_384": p(layer, "GatherElements", (128, 384), places, axis=0),
         "GatherND_128": p(layer, "GatherND", (128, 384), ((128, 1), "int64")),
         "ScatterElements_128_384": p(
@@ -373,33 +373,24 @@ def _recurrent(kind: str, gates: int, steps: int, rows: int, size: int) -> onnx.
     return layer(kind, (steps, rows, size), *weights, hidden_size=size, results=2)
 
 
+def _regions() -> onnx.ModelProto:
+    """64 regions of several sizes, in a picture of 50 x 50 cells of 16."""
+    corners = np.array([[16, 16, 200, 120]]) * np.linspace(1, 3, 64)[:, None]
+    return layer(
+        "RoiAlign", (1, 256, 50, 50), corners.astype(np.float32), np.zeros(64, np.int64),
+        output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.0625,
+    )  # fmt: skip
+
+
 def _others() -> dict[str, Made]:
     p = partial
-    most, least = _ints(100), np.array(0.01, np.float32)
-    regions = np.array([[16, 16, 200, 120]], np.float32) * np.linspace(1, 3, 64)[:, None]
-    which = np.zeros(64, np.int64)
-    window = {"output_height": 7, "output_width": 7, "sampling_ratio": 2}
+    most, least = np.array(0.5, np.float32), np.array(0.01, np.float32)  # overlap, score
+    found = (1, 8400, 4), (1, 1, 8400), _ints(100), most, least
     return {
         "LSTM_100_1_128": p(_recurrent, "LSTM", 4, 100, 1, 128),
         "LSTM_32_16_256": p(_recurrent, "LSTM", 4, 32, 16, 256),
         "GRU_100_1_256": p(_recurrent, "GRU", 3, 100, 1, 256),
         "RNN_100_1_256": p(_recurrent, "RNN", 1, 100, 1, 256),
-        "NonMaxSuppression_8400": p(
-            layer,
-            "NonMaxSuppression",
-            (1, 8400, 4),
-            (1, 1, 8400),
-            most,
-            np.array(0.5, np.float32),
-            least,
-        ),
-        "RoiAlign_64": p(
-            layer,
-            "RoiAlign",
-            (1, 256, 50, 50),
-            regions.astype(np.float32),
-            which,
-            spatial_scale=0.0625,
-            **window,
-        ),
+        "NonMaxSuppression_8400": p(layer, "NonMaxSuppression", *found),
+        "RoiAlign_64": _regions,
     }

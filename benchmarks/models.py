@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks import audio, detector, layers, pictures, quantising, sequences, small, wheels
+from benchmarks import audio, detector, pictures, quantising, sequences, small, wheels
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 DIGITS = Path(__file__).parent.parent / "examples/digits/digits.onnx"
@@ -65,11 +65,10 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
     }
 
 
-def written(name: str, folder: Path) -> Path:
-    """The file of a model or layer, made where it is not there."""
-    path = folder / f"{name}.onnx"
+def written(made: Callable[[], onnx.ModelProto], path: Path) -> Path:
+    """The file of a model, made where it is not there."""
     if not path.exists():
-        onnx.save((models() | layers.layers())[name](), path)
+        onnx.save(made(), path)
     return path
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from benchmarks.layers import layers
 from benchmarks.models import inputs, models, written
 from benchmarks.plot import points
 from benchmarks.report import ALONE, markdown
@@ -24,9 +25,15 @@ def test_a_model_is_valid_and_the_same_each_time(name: str) -> None:
     assert model.SerializeToString() == models()[name]().SerializeToString()
 
 
+def test_all_layers_are_valid_and_none_is_called_as_a_model() -> None:
+    for made in layers().values():
+        onnx.checker.check_model(made(), full_check=True)
+    assert not layers().keys() & models().keys()
+
+
 @pytest.mark.parametrize("name", ["mlp", "chain"])
 def test_a_model_gives_finite_numbers_that_differ(name: str, tmp_path: Path) -> None:
-    path = written(name, tmp_path)
+    path = written(models()[name], tmp_path / "made.onnx")
     (found,) = MachineEngine(load(path)).run(inputs(path)).values()
     assert isinstance(found, np.ndarray)
     assert np.isfinite(found).all()

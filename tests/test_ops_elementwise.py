@@ -322,6 +322,35 @@ def test_small_floats_are_computed_in_float32_and_rounded_once(
     assert np.array_equal(run(op, version, *feeds, **attributes), wide.astype(dtype.numpy))
 
 
+def test_lrn_takes_the_power_three_quarters_by_two_roots() -> None:
+    """x / (bias + alpha x x) ** 0.75 of float32: the power is rounded once, from float64."""
+    x = np.random.default_rng(0).standard_normal((1, 1, 1, 4096)).astype(np.float32)
+    x[0, 0, 0, :6] = 0.0, -0.0, np.inf, np.nan, 1e-30, 1e19
+    with np.errstate(all="ignore"):
+        scale = x * x * np.float32(0.5) + np.float32(2)
+        half = np.sqrt(scale.astype(np.float64))
+        want = x / (half * np.sqrt(half)).astype(np.float32)
+    got = run("LRN", 13, x, size=1, alpha=0.5, bias=2.0)
+    assert np.array_equal(got, want, equal_nan=True)
+
+
+def test_lrn_of_a_negative_scale_has_the_edges_of_a_power() -> None:
+    x = np.array([1.0, 0.0, 2.0], np.float32).reshape(1, 1, 1, 3)
+    got = run("LRN", 13, x, size=1, alpha=-1.0, bias=1.0).ravel()
+    assert got[0] == np.inf  # 1 / 0 ** 0.75
+    assert got[1] == 0
+    assert np.isnan(got[2])  # (-3) ** 0.75
+
+
+def test_mish_is_one_function_and_a_product() -> None:
+    """Within 1 ulp of tanh(log(1 + exp(x))), and one more rounding."""
+    x = np.linspace(-80, 40, 20001).astype(np.float32)
+    wide = x.astype(np.float64)
+    want = wide * np.tanh(np.log1p(np.exp(wide)))
+    unit = np.spacing(np.maximum(np.abs(want), 2.0**-126).astype(np.float32))
+    assert (np.abs(run("Mish", 22, x) - want) <= 2 * unit).all()
+
+
 def test_float16_statistics_are_kept_in_float32() -> None:
     x = np.full((1, 4096), 300, np.float16)
     assert (run("LayerNormalization", 17, x, np.ones(4096, np.float16)) == 0).all()

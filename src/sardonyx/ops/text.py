@@ -88,13 +88,14 @@ def tf_idf_vectorizer(
     mode IDF and TFIDF weigh it."""
     if mode not in ("TF", "IDF", "TFIDF"):
         raise InvalidModel(f"mode is {mode!r}, expected TF, IDF or TFIDF")
-    pool = _pool(pool_strings or pool_int64s, ngram_counts, max_gram_length)
+    pool = _pool(pool_strings or pool_int64s, ngram_counts)
     if len(pool) > len(ngram_indexes):
         raise InvalidModel(f"{len(pool)} n-grams have {len(ngram_indexes)} ngram_indexes")
     rows = x.reshape(1, -1) if x.ndim < 2 else x
+    longest = min(max_gram_length, len(ngram_counts))  # of the pool
     counts = np.zeros((len(rows), max(ngram_indexes, default=-1) + 1), np.float32)
     for out, row in zip(counts, rows.tolist(), strict=True):
-        for gram in _grams(row, min_gram_length, max_gram_length, max_skip_count):
+        for gram in _grams(row, min_gram_length, longest, max_skip_count):
             if gram in pool:
                 out[ngram_indexes[pool[gram]]] += 1
     if mode != "TF":
@@ -106,7 +107,7 @@ def tf_idf_vectorizer(
 
 
 def _pool(
-    items: Sequence[int] | Sequence[str], starts: Sequence[int], longest: int
+    items: Sequence[int] | Sequence[str], starts: Sequence[int]
 ) -> dict[tuple[object, ...], int]:
     """n-gram -> its number. starts[n - 1] is where the n-grams of length n begin."""
     ends = [*starts[1:], len(items)]

@@ -40,10 +40,13 @@ def _statement(s: Stmt, known: Mapping[Buffer, float | int]) -> Stmt:
     found: dict[Expr, Expr] = {}
     for e in walk(s.expr):
         match e:
-            case Alu("min" | "max", (_, Load(b, _, "proven") as bound)) if b in known:
-                if b.dtype.is_float and known[b] == known[b]:
-                    found[bound] = Const(known[b], bound.dtype)
-            case Alu(op, (_, Load(b, _, "proven") as divisor)) if op in DIVISIONS and b in known:
-                if b.dtype.is_integer:
-                    found[divisor] = Const(known[b], divisor.dtype)
+            case Alu(op, (_, Load(b, _, "proven") as x)) if b in known and _serves(op, known[b]):
+                found[x] = Const(known[b], x.dtype)
     return replace(s, expr=rewrite(s.expr, found)) if found else s
+
+
+def _serves(op: str, value: float | int) -> bool:
+    """Whether an operation is shorter where its second operand is known to be this."""
+    if isinstance(value, float):
+        return op in ("min", "max") and value == value
+    return op in DIVISIONS
