@@ -8,10 +8,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, ModelProto, NodeProto
+from onnx import AttributeProto, ModelProto, NodeProto, parser
 from onnx.backend.test.loader import load_model_tests
 
-from sardonyx.errors import InternalError, LimitExceeded, SardonyxError, UnsupportedModel
+from sardonyx.errors import (
+    InternalError,
+    InvalidModel,
+    LimitExceeded,
+    SardonyxError,
+    UnsupportedModel,
+)
 from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.model import Limits
@@ -132,3 +138,12 @@ def test_skips_beyond_a_row_cost_nothing() -> None:
     assert _grams([1, 2, 3], -(1 << 62), 1 << 62, 1 << 62) == [
         (1,), (2,), (3,), (1, 2), (2, 3), (1, 3), (1, 2, 3)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", ['Max(x, "", x)', 'Concat<axis=0>(x, "", x)', 'Sum("", x)'])
+def test_one_of_many_inputs_may_not_be_left_out(call: str) -> None:
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 18]> g (float[2] x) => (float[N] y) {{ y = {call} }}'
+    )
+    with pytest.raises(InvalidModel, match=call.split("(")[0].split("<")[0]):
+        resolve(model)

@@ -284,6 +284,9 @@ def _arguments(
 ) -> list[Any]:
     """The operands as the definition takes them: absent ones None, variadic ones spread."""
     if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
+        for number, given in enumerate(inputs):
+            if given is None:
+                raise InvalidModel(f"{op} needs each of its inputs, number {number} is left out")
         return list(inputs)
     if len(inputs) > len(parameters):
         raise InvalidModel(f"{op} takes {len(parameters)} inputs, found {len(inputs)}")
