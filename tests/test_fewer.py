@@ -28,13 +28,13 @@ CASES = (
 
 
 def weights(i: int, filters: int, channels: int, rng: np.random.Generator) -> np.ndarray:
-    """Anything; the largest of one sign, which make the largest sums; signs in turn, which make
-    the largest transforms."""
-    shape = (filters, channels, 3, 3)
+    """Anything of 7 bits, or of 8; the largest of one sign, which make the largest sums; signs in
+    turn, which make the largest transforms."""
+    shape, most = (filters, channels, 3, 3), 128 if i % 2 else 64
     if i % 3 == 0:
-        return rng.integers(-64, 65, shape).astype(np.int8)
+        return rng.integers(-most, most, shape).astype(np.int8)
     signs = (-1) ** np.indices(shape).sum(0) if i % 3 == 1 else 1
-    return np.broadcast_to(64 * signs, shape).astype(np.int8)
+    return np.broadcast_to(np.minimum(most * signs, 127), shape).astype(np.int8)
 
 
 def net(cases: tuple[int, ...], form: int = 0) -> Net:
@@ -62,7 +62,7 @@ def _with_few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fewer, "LEAST", 0)
 
 
-@pytest.mark.parametrize("form", range(3))
+@pytest.mark.parametrize("form", range(6))
 def test_every_case_gives_the_machines_bytes(form: int) -> None:
     made = net(tuple(range(len(CASES))), form)
     assert len(by_tiles(made)) == len(CASES)

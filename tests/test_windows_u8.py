@@ -100,8 +100,9 @@ def test_threads_give_the_machines_bytes() -> None:
         assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs), threads
 
 
-def test_they_are_windows_and_need_no_borders() -> None:
-    program = optimise(lower(net().graph(), overridable=False))
+@pytest.mark.parametrize("kind", [weights, whole])
+def test_they_are_windows_and_need_no_borders(kind: Callable[..., Array]) -> None:
+    program = optimise(lower(net(weights=kind).graph(), overridable=False))
     texts = [print_scheduled(launch.kernel).text for launch in program.launches]
     assert sum("sx_window_u8(" in text for text in texts) == len(CASES)
     assert not any(launch.kernel.name == "pad" for launch in program.launches)
@@ -138,6 +139,6 @@ def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path
 )
 def test_targets_take_all_of_int8_as_it_is(target: Target, tmp_path: Path) -> None:
     cases = (0, 1, 2, 3, 7, 14)
-    check_net(net(cases, whole), target, tmp_path / "source", dots=True)
+    check_net(net(cases, whole), target, tmp_path / "source")
     text = "".join(x.read_text() for x in (tmp_path / "source").glob("*.c"))
     assert text.count(", 1};\n") >= len(cases)

@@ -75,8 +75,8 @@ static void sx_w_sums(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *
 }
 #else
 #define SX_W_PHASES(g) (g)->wb
-/* The taps of sixteen lanes, filled up to pairs; of weights that may be beyond 64 each tap is a pair by itself. at:
-   where each is in the copy; w: of each pair as sx_w_weights stores them; joined: whether the last pair, which is one
+/* The taps of sixteen lanes, filled up to pairs; where vpmaddubsw takes weights that may be beyond 64, each tap is a
+   pair by itself. at: where each is in the copy; w: of each pair as sx_w_weights stores them; joined: whether the last pair, which is one
    tap, fits int16 with that before. */
 typedef struct {
   int64_t at[2 * SX_MOST], pairs;
@@ -179,6 +179,7 @@ static int64_t sx_w_at(const sx_windows_u8 *g, int64_t t, int64_t half) {
   const int64_t c = t % g->kw * g->wa;
   return 16 * (t / g->kw * g->ha * g->wb * half + c % g->wb * half + c / g->wb);
 }
+#if defined(__AVX2__) && !defined(SX_PORTABLE)
 /* The taps of the lanes from w on, each twice, with halves of its weights. */
 static void sx_w_halved(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
   int64_t t, l;
@@ -190,15 +191,18 @@ static void sx_w_halved(const sx_windows_u8 *g, const int8_t *w, int64_t half, s
   }
   taps->pairs = t, taps->joined = 0;
 }
+#endif
 /* The taps of the lanes from w on. Of nine, those stand last, in a circle, whose last three may be joined. */
 static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
   const int64_t n = g->kh * g->kw;
   const int8_t *tap[2 * SX_MOST];
   int64_t first, t;
+#if defined(__AVX2__) && !defined(SX_PORTABLE)
   if (g->whole) {
     sx_w_halved(g, w, half, taps);
     return;
   }
+#endif
   for (t = 0; t < n; t++) tap[t] = tap[n + t] = w + t * g->step;
   taps->pairs = (n + 1) / 2, taps->joined = 0;
   for (first = 0; n == 9 && first < n; first++)

@@ -1,10 +1,12 @@
-"""Sums of products of uint8 and of weights within 64 are taken of the bytes as they are.
+"""Sums of products of uint8 and of weights of int8 are taken of the bytes as they are, wherever that
+is faster than copies of int16.
 
     sum of (x - z) * w  =  sum of x * w  -  z * (sum of w)
 
-The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. A
-pair of products fits int16 (kernel/contract_u8.h), and nothing is copied into a wider type. Weights
-of 7 bits are what quantisers make for processors without VNNI ("reduced range").
+The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. Of
+weights within 64 a pair of products fits int16 (kernel/contract_u8.h): they are what quantisers make
+for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with fewer
+products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from math import prod
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.contract import LIMIT, terms_of, widened
+from sardonyx.kernel.contract import LIMIT, WHOLE, terms_of, widened
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -33,6 +35,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.passes.fewer import window_of
 from sardonyx.passes.program import Launch, unused
 from sardonyx.types import Array, TensorType
 
@@ -56,16 +59,20 @@ def of_bytes(
     fold: Fold,
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
-    limit: int,
+    dots: bool,
+    fewer: bool,
 ) -> Launch | None:
-    """The launch with the sum taken of bytes; None where it is no such sum, or weights are beyond
-    the limit."""
+    """The launch with the sum taken of bytes; None where it is no such sum, or its weights are too
+    large. dots: as for `optimise`; fewer: whether tiles with fewer products are made."""
     a, w = fold.terms
     if not isinstance(a, Load) or not isinstance(w, Load) or w.buffer.base is not None:
         return None
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     known = {b: weights[n] for b, n in names.items() if b is not None and n in weights}
     value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
+    any_size = dots or not _has_own_axis(user, fold, w)
+    any_size |= fewer and window_of(user, fold, a, w) is not None
+    limit = WHOLE if any_size else LIMIT
     kept = None if value is None else _kept(user, fold, w, value, limit)
     found = _factor(a, body, known)
     if value is None or kept is None or found is None:

@@ -7,7 +7,7 @@ denominators of G are in A instead, where they make 576 = 9 * 2^6, so that what 
 times the sum, modulo 2^32; 9 has an inverse there, and the last six bits are 0. This is exact
 where 2^6 times a sum fits int32, which the weights show, whatever the bytes. B' x B of bytes
 fits int16 (255 times 68 at most, the sum of the elements of one sign), and so do the weights
-(64 times 7 * 7).
+(128 times 7 * 7).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, cas
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.ops.winograd import both_ways
+from sardonyx.passes.layout import KINDS
 from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
 
@@ -86,18 +87,19 @@ def _launch(
 def _conv(launch: Launch) -> _Conv | None:
     """The launch's one statement as a convolution that tiles may take."""
     s = launch.kernel.body[0] if len(launch.kernel.body) == 1 else None
-    if not isinstance(s, Compute) or s.buffer.dtype not in (t.uint8, t.int8, t.float32):
+    if not isinstance(s, Compute) or s.buffer.dtype not in KINDS:
         return None  # it would have no layout
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
     if len(folds) != 1 or folds[0].kind != "dot" or folds[0].when is not None:
         return None
     match factors(folds[0]):
         case (Load() as x, Load() as w) if (x.dtype, w.dtype) == (t.uint8, t.int8):
-            return _window(s, folds[0], x, w)
+            return window_of(s, folds[0], x, w)
     return None
 
 
-def _window(s: Compute, fold: Fold, x: Load, w: Load) -> _Conv | None:
+def window_of(s: Compute, fold: Fold, x: Load, w: Load) -> _Conv | None:
+    """The statement as a convolution of x by w that tiles may take, whatever the types are."""
     shape = [n for n in (*s.buffer.shape, *x.buffer.shape) if isinstance(n, int)]
     ranks = {len(s.axes), len(x.index), len(w.index), len(fold.axes)}
     if ranks != {4} or len(shape) != 8 or s.buffer.base is not None or x.buffer.base is not None:

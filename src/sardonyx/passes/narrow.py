@@ -1,5 +1,5 @@
-"""Factors of int32 sums of products that fit int16 are stored as such; where they are bytes and
-small weights (passes/bytes.py), as those.
+"""Factors of int32 sums of products that fit int16 are stored as such, or are taken as the bytes
+that they are (passes/bytes.py).
 
     t[i] = int32(x[i]) - int32(z); y[m] = dot over k of t[..] * w[..]; q[m] = .. y[m] ..
 
@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.contract import LIMIT, WHOLE
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
@@ -28,13 +27,18 @@ from sardonyx.types import Array, TensorType
 Range = tuple[int, int]
 
 
-def narrow(program: Program, dots: bool = False) -> Program:
-    """The program with products of int16 where factors fit; dots: as for `optimise`."""
-    return by_launch(program, partial(_narrowed, limit=WHOLE if dots else LIMIT))
+def narrow(program: Program, roomy: bool = False, dots: bool = False) -> Program:
+    """The program with products of int16 or of bytes where factors fit; roomy, dots: as for
+    `optimise`."""
+    return by_launch(program, partial(_narrowed, dots=dots, fewer=roomy and not dots))
 
 
 def _narrowed(
-    launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array], limit: int
+    launch: Launch,
+    tensors: dict[str, TensorType],
+    weights: dict[str, Array],
+    dots: bool,
+    fewer: bool,
 ) -> Iterable[Launch]:
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
@@ -47,7 +51,7 @@ def _narrowed(
     (fold,) = folds
     if fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
         return [launch]
-    found = of_bytes(launch, body, fold, tensors, weights, limit)
+    found = of_bytes(launch, body, fold, tensors, weights, dots, fewer)
     if found is not None:
         return by_statement(found, tensors)
     factors = {x.buffer.root for x in fold.terms if isinstance(x, Load)}

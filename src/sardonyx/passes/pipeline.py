@@ -45,7 +45,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         fold,
         constant_bounds,
         join_shuffles,
-        partial(narrow, dots=dots),
+        partial(narrow, roomy=roomy, dots=dots),
         part_results,
         widen,
         fuse,
