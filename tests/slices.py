@@ -165,6 +165,21 @@ def edge_products(net: Net) -> None:
              pads=[1, 1, 1, 1]))  # fmt: skip
 
 
+def doubles(net: Net) -> None:
+    """Sums of products of float64: a row and many, blocks of lanes and passes of terms that are not
+    full, borders, what overflows, is subnormal or no number."""
+    for rows, terms in ((1, 40), (2, 300), (7, 5), (23, 601)):
+        x = net.feed(f"rows{rows}", seeded.normal(f"rows{rows}", rows, terms) / np.float64(3))
+        y = net.feed(f"terms{rows}", seeded.normal(f"terms{rows}", terms, 37) / np.float64(7))
+        w = seeded.normal(f"double{rows}", terms, 37) / np.float64(7)
+        net.give(net.op("Add", net.op("MatMul", x, w), w[0]), net.op("MatMul", x, y))
+    picture = net.feed("doubles", seeded.normal("doubles", 1, 19, 7, 9) / np.float64(3))
+    filters = seeded.normal("double filters", 21, 19, 3, 3) / np.float64(3)
+    net.give(net.op("Relu", net.op("Conv", picture, filters, pads=[1, 1, 1, 1])))
+    wild = net.feed("wild doubles", seeded.bit_patterns("wild doubles", t.float64, 17, 5))
+    net.give(net.op("MatMul", wild, seeded.normal("tame doubles", 5, 21).astype(np.float64)))
+
+
 def byte_products(net: Net) -> None:
     """Sums of products of bytes less their zero points: even and odd numbers of terms, channels in
     whole blocks, in parts of one, and few; int32 sums that wrap; requantised ones."""
@@ -336,6 +351,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "transformer": transformer,
     "edge_floats": edge_floats,
     "edge_products": edge_products,
+    "doubles": doubles,
     "byte_products": byte_products,
     "small_weights": small_weights,
     "float64": other_floats(t.float64),

@@ -43,7 +43,7 @@ HERE = Path(__file__).parent
 # What reaches the register tiles; and the rest, many kernels that take long to compile.
 NETWORKS = (
     *("convolutional", "tiles", "halves", "transformer"),
-    *("edge_products", "byte_products", "small_weights"),
+    *("edge_products", "doubles", "byte_products", "small_weights"),
     "moves",
 )
 ELEMENTS = tuple(part for part in PARTS if part not in NETWORKS)

@@ -21,6 +21,14 @@ static inline __m512 _mm512_add_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] + 
 static inline __m512 _mm512_mul_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] * b.lane[i])
 static inline __m512 _mm512_max_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
 static inline __m512 _mm512_min_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
+typedef struct { double lane[8]; } __m512d;
+#define SX_EACH_DOUBLE(e) { __m512d r; int i; for (i = 0; i < 8; i++) r.lane[i] = (e); return r; }
+static inline __m512d _mm512_set1_pd(double s) SX_EACH_DOUBLE(s)
+static inline __m512d _mm512_setzero_pd(void) SX_EACH_DOUBLE(0.0)
+static inline __m512d _mm512_loadu_pd(const double *p) SX_EACH_DOUBLE(p[i])
+static inline void _mm512_storeu_pd(double *p, __m512d v) { memcpy(p, v.lane, sizeof v.lane); }
+static inline __m512d _mm512_add_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] + b.lane[i])
+static inline __m512d _mm512_mul_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] * b.lane[i])
 static inline uint32_t sx_unordered(__m512 a, __m512 b) {
   uint32_t mask = 0;
   int i;

@@ -33,8 +33,8 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 typedef struct { int64_t rows, reach, apart; } sx_shape;
 /* A kind of factors on a target. size: bytes of a factor; some: terms that are taken at a time, a power of 2;
    tiles: those that there are, as SX_BIT has them; tile: the most rows of one; pass: as of a sx_choice; many: whether
-   equal tiles are taken some at a time. */
-typedef struct { int64_t size, some, tile, pass; uint64_t tiles; int many; } sx_target;
+   equal tiles are taken some at a time; sums: bytes of those of a row in a block. */
+typedef struct { int64_t size, some, tile, pass; uint64_t tiles; int many; int64_t sums; } sx_target;
 #define SX_BIT(rows, blocks) | (uint64_t)1 << (16 * ((blocks) & 3) + (rows)) /* blocks: 1, 2 or 4 */
 SX_TILE int sx_has(const sx_target *t, int64_t rows, int64_t blocks) {
   return rows < 16 && ((t->tiles & (0 SX_BIT(rows, blocks))) != 0);
@@ -73,7 +73,7 @@ SX_TILE sx_choice sx_choose(const sx_target *t, sx_shape s, sx_choice given) {
   if (sx_suits(t, given.tile, given.wide, s.rows)) c.tile = given.tile, c.wide = given.wide;
   if (given.pass > 0) c.pass = given.pass < SX_PASS ? given.pass : SX_PASS;
   if (given.chunk > 0) c.chunk = given.chunk < SX_CHUNK ? given.chunk : SX_CHUNK;
-  if (c.wide > 2 && c.chunk > SX_CHUNK / 2) c.chunk = SX_CHUNK / 2; /* the room for sums */
+  if (c.wide * t->sums > 128 && c.chunk > SX_CHUNK / 2) c.chunk = SX_CHUNK / 2; /* the room for sums */
   if (c.chunk > c.tile) c.chunk -= c.chunk % c.tile;
   return c;
 }

@@ -8,10 +8,10 @@ both batch axes. B is packed [batch][N/16][K][16], K being
 the fold's axes in their order; A is read through affine addresses, one number per pixel and term.
 MatMul, Gemm, Conv, attention and recurrent cells are all this one case.
 
-Factors are float32, or integers widened to int32: int16 both, or A of uint8 and B of int8, mostly
-within LIMIT, so that a pair of products fits int16. Of these two or four terms are taken at a time,
-neighbours in A along the innermost of the fold's axes; B is packed [batch][N/16][K/2][16][2] or
-[batch][N/16][K/4][16][4].
+Factors are float32 or float64, or integers widened to int32: int16 both, or A of uint8 and B of
+int8, mostly within LIMIT, so that a pair of products fits int16. Of these two or four terms are
+taken at a time, neighbours in A along the innermost of the fold's axes; B is packed
+[batch][N/16][K/2][16][2] or [batch][N/16][K/4][16][4].
 """
 
 from __future__ import annotations
@@ -47,7 +47,13 @@ LIMIT = 64  # 2 * 255 * LIMIT fits int16
 WHOLE = 128  # all of int8
 
 
-KINDS = ((t.float32, t.float32), (t.int16, t.int16), (t.uint8, t.int8))  # of A and B
+# Of A and B, and how many terms are taken at a time.
+KINDS = {
+    (t.float32, t.float32): 1,
+    (t.float64, t.float64): 1,
+    (t.int16, t.int16): 2,
+    (t.uint8, t.int8): 4,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Contraction:
     @property
     def at_once(self) -> int:
         """How many terms are taken at a time."""
-        return {t.float32: 1, t.int16: 2, t.uint8: 4}[self.a.dtype]
+        return KINDS[self.a.dtype, self.b.dtype]
 
     @property
     def terms(self) -> Dim:
@@ -127,9 +133,9 @@ def contraction(s: Compute, lanes: Axis) -> Contraction | None:
 
 
 def factors(fold: Fold) -> tuple[Expr, ...] | None:
-    """The factors of a sum of products in the type that they are stored in: float32, int16, or
-    uint8 and int8."""
-    if fold.dtype is t.float32:
+    """The factors of a sum of products in the type that they are stored in: float32, float64,
+    int16, or uint8 and int8."""
+    if fold.dtype in (t.float32, t.float64):
         return fold.terms
     if fold.dtype is not t.int32:
         return None

@@ -17,6 +17,7 @@ TILES = {
     "product.h": r"\bsx_(?:contract|window|along)\w*\(",
     "contract.h": r"\bsx_(?:contract|contract_half|window|along)(?:_part)?\(",
     "contract_half.h": r"\bsx_contract_half(?:_part)?\(",
+    "contract_f64.h": r"\bsx_contract_f64(?:_part)?\(",
     "contract_vnni.h": r"\bsx_contract_(?:i16|u8|u8_whole)(?:_part)?\(",
     "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
     "contract_u8.h": r"\bsx_contract_u8(?:_whole)?(?:_part)?\(",

@@ -45,7 +45,13 @@ EQUAL = (*range(256, 127, -4), *range(260, 385, 4))  # terms of equal runs, the 
 FEW = 4  # rows; with fewer, so many blocks are taken together
 WEIGHTS = 4  # rows that take as long as reading B: name##_work of product.h
 PAIR = 2  # blocks that go together where there are registers for them
-CALLS = {1: "sx_contract", 2: "sx_contract_i16", 4: "sx_contract_u8"}  # terms at once: the function
+# The type of A: the function.
+CALLS = {
+    t.float32: "sx_contract",
+    t.float64: "sx_contract_f64",
+    t.int16: "sx_contract_i16",
+    t.uint8: "sx_contract_u8",
+}
 HALF = "sx_contract_half"
 OF_WHOLE = "sx_contract_u8_whole"
 
@@ -92,9 +98,9 @@ def _lanes_of(s: Compute) -> Axis | None:
     for e in walk(s.expr):
         found = factors(e) if isinstance(e, Fold) and e.kind == "dot" else None
         match _operand(found[1])[0] if found else None:
-            case Load(_, (*_, lane, _)) as w if w.dtype is not t.float32:
+            case Load(_, (*_, lane, _)) as w if w.dtype.is_integer:
                 return _axis_of(lane)
-            case Load(_, (*_, lane)) as w if w.dtype is t.float32:
+            case Load(_, (*_, lane)) as w if w.dtype.is_float:
                 return _axis_of(lane)
     return None
 
@@ -181,14 +187,14 @@ def runs_of(c: Contraction) -> list[Walk]:
 def is_half(c: Contraction) -> bool:
     """Whether the last block of lanes is at most half in use, and there are tiles for that."""
     n = c.lanes.extent
-    return c.at_once == 1 and isinstance(n, int) and 0 < n % LANES <= LANES // 2
+    return c.a.dtype is t.float32 and isinstance(n, int) and 0 < n % LANES <= LANES // 2
 
 
 def call_of(c: Contraction) -> str:
     """The function that computes c."""
     if c.a.dtype is t.uint8 and limit_of(c.fold) == WHOLE:
         return OF_WHOLE
-    return HALF if is_half(c) else CALLS[c.at_once]
+    return HALF if is_half(c) else CALLS[c.a.dtype]
 
 
 def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:

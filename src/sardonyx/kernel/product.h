@@ -133,13 +133,13 @@ typedef struct {
 
 /* Passes on the sums of n rows of a chunk, from the t-th on, of block b: as few calls as their numbers, which ascend,
    allow. */
-SX_TILE void sx_passed_on(const sx_chunk *c, const char *acc, int64_t t, int64_t n, int64_t b) {
+SX_TILE void sx_passed_on(const sx_target *k, const sx_chunk *c, const char *acc, int64_t t, int64_t n, int64_t b) {
   const int64_t *const row = c->at + 3 * SX_CHUNK + t;
   int64_t i, j;
   if (c->some == 1) c->g->finish(c->g->self, acc, c->first + t, n, b);
   for (i = c->some == 1 ? n : 0; i < n; i = j) {
     for (j = row[n - 1] - row[i] == n - 1 - i ? n : i + 1; j < n && row[j] == row[i] + j - i;) j++;
-    c->g->finish(c->g->self, acc + 64 * i, row[i], j - i, b);
+    c->g->finish(c->g->self, acc + k->sums * i, row[i], j - i, b);
   }
 }
 /* The rows first .. end - 1 of a chunk with a part of the terms of the blocks from b on. The first four tiles of the
@@ -159,16 +159,16 @@ SX_TILE void sx_pass(const sx_target *k, sx_any *tile, const sx_chunk *c, int64_
     const int64_t alike = k->many && nb == 1 && left >= full * full ? (left - full * full) / full + 1 : 1;
     const int64_t some = alike < SX_BATCH / full ? alike : SX_BATCH / full;
     const int64_t times = k->many && nb > 1 && !last && q > 3 && left % n == 0 ? left / n : some;
-    char *const acc = c->acc + 64 * nb * t;
+    char *const acc = c->acc + k->sums * nb * t;
     if (usual)
       tile(k->tile, 1, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     else
       tile(n, nb, g->x, c->at + t, w, g->wb, part, soon, fresh, acc, times);
     soon = q < 3 && first == 0 ? soon + (uintptr_t)quarter : (uintptr_t)w;
-    for (i = 0; last && nb > 1 && i < nb; i++) sx_passed_on(c, acc + 64 * n * i, t, n, b + i);
+    for (i = 0; last && nb > 1 && i < nb; i++) sx_passed_on(k, c, acc + k->sums * n * i, t, n, b + i);
     t += n * times;
     if (last && nb == 1 && (t - done >= SX_BATCH || t == end)) {
-      sx_passed_on(c, c->acc + 64 * done, done, t - done, b);
+      sx_passed_on(k, c, c->acc + k->sums * done, done, t - done, b);
       done = t;
     }
   }

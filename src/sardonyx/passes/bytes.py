@@ -1,12 +1,12 @@
-"""Sums of products of uint8 and of weights of int8 are taken of the bytes as they are, wherever that
-is faster than copies of int16.
+"""Sums of products of uint8 and of weights of int8 are taken of the bytes as they are, wherever
+that is faster than copies of int16.
 
     sum of (x - z) * w  =  sum of x * w  -  z * (sum of w)
 
 The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. Of
-weights within 64 a pair of products fits int16 (kernel/contract_u8.h): they are what quantisers make
-for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with fewer
-products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
+weights within 64 a pair of products fits int16 (kernel/contract_u8.h): they are what quantisers
+make for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with
+fewer products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
 """
 
 from __future__ import annotations
