@@ -20,6 +20,7 @@ from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
 LINE, BLOCK = 64, 8  # bytes of a line, elements of a block
+LINES = 4  # of words that a tile writes to neighbours: their pages are then turned to less often
 LEAST = 8  # a shorter axis is not worth a tile
 
 
@@ -122,9 +123,11 @@ def _moved(
     expression: Expression,
     blocks: Sequence[Block],
 ) -> list[str]:
-    """The loops over p and the last axis of s, in tiles of a line and blocks of eight."""
+    """The loops over p and the last axis of s, in tiles of a few lines and blocks of eight."""
     last, bits = s.axes[-1], s.buffer.dtype.bits
-    (outer, end, _), (inner, stop, _) = (_tile(a, names, LINE * 8 // bits) for a in (p, last))
+    line = LINE * 8 // bits
+    outer, end, _ = _tile(p, names, line)
+    inner, stop, _ = _tile(last, names, line if bits == 8 else LINES * line)
     i, j = names.given[p], names.given[last]
     above, below = (x.split()[2] for x in (end, stop))
     first, left = (x.split(" = ")[0].split()[-1] for x in (outer, inner))
