@@ -140,10 +140,19 @@ def test_skips_beyond_a_row_cost_nothing() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("call", ['Max(x, "", x)', 'Concat<axis=0>(x, "", x)', 'Sum("", x)'])
-def test_one_of_many_inputs_may_not_be_left_out(call: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("Max", 'y = Max(x, "", x)'),
+        ("Concat", 'y = Concat<axis=0>(x, "", x)'),
+        ("Sum", 'y = Sum("", x)'),
+        ("SequenceConstruct", 's = SequenceConstruct(x, "", x) y = SequenceLength(s)'),
+    ],
+)
+def test_one_of_many_inputs_may_not_be_left_out(name: str, nodes: str) -> None:
+    kind = "int64" if name.startswith("Seq") else "float[N]"
     model = parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 18]> g (float[2] x) => (float[N] y) {{ y = {call} }}'
+        f'<ir_version: 10, opset_import: ["": 18]> g (float[2] x) => ({kind} y) {{ {nodes} }}'
     )
-    with pytest.raises(InvalidModel, match=call.split("(")[0].split("<")[0]):
-        resolve(model)
+    with pytest.raises(InvalidModel, match=name):
+        Machine(resolve(model)).run({"x": np.zeros(2, np.float32)})

@@ -244,7 +244,12 @@ def lower(
     operands or attributes break a rule of the operator.
     """
     k = Builder(op.since, outputs=len(used), output_used=tuple(used))
-    arguments = _arguments(op, _positional(op.define)[1:], inputs)
+    parameters = _positional(op.define)[1:]
+    arguments = _arguments(op, parameters, inputs)
+    if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
+        for number, given in enumerate(arguments):
+            if given is None:
+                raise InvalidModel(f"{op} needs each of its inputs, number {number} is left out")
     attributes = {a: v for a, v in attributes.items() if a != "consumed_inputs"}
     found = op.define(k, *arguments, **_keyword_arguments(op, attributes))
     results = (found if isinstance(found, tuple) else (found,))[: len(used)]
@@ -284,9 +289,6 @@ def _arguments(
 ) -> list[Any]:
     """The operands as the definition takes them: absent ones None, variadic ones spread."""
     if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
-        for number, given in enumerate(inputs):
-            if given is None:
-                raise InvalidModel(f"{op} needs each of its inputs, number {number} is left out")
         return list(inputs)
     if len(inputs) > len(parameters):
         raise InvalidModel(f"{op} takes {len(parameters)} inputs, found {len(inputs)}")

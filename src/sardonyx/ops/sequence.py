@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.errors import RunError
+from sardonyx.errors import InvalidModel, RunError
 from sardonyx.ops.registry import host
 from sardonyx.types import Array, Value
 
 
 @host("SequenceConstruct", 11)
-def sequence_construct(*inputs: Array) -> list[Array]:
+def sequence_construct(*inputs: Array | None) -> list[Array]:
     """The inputs, in order."""
-    return list(inputs)
+    found = [x for x in inputs if x is not None]
+    if len(found) != len(inputs):
+        raise InvalidModel("SequenceConstruct needs each of its inputs, one is left out")
+    return found
 
 
 @host("SequenceEmpty", 11)
