@@ -78,7 +78,22 @@ def sequences(net: Net, rng: np.random.Generator) -> None:
     net.give(net.op("CumSum", y, np.array(1)), net.op("Gather", y, np.array([60, 2, 2]), axis=1))
 
 
-FAMILIES = {"pictures": pictures, "sequences": sequences}
+def tiled(net: Net, rng: np.random.Generator) -> None:
+    """Convolutions by tiles in many blocks, whose last are not full: of float32, and of bytes."""
+    net.numerics = "winograd"
+    x = fed(net, rng, 2, 16, 61, 90)
+    net.give(net.op("Relu", net.op("Conv", x, values(rng, 20, 16, 3, 3), pads=[1] * 4)))
+    y = net.feed("bytes", rng.integers(0, 256, (1, 48, 62, 61)).astype(np.uint8))
+    w, one, zero = (
+        rng.integers(-128, 128, (48, 48, 3, 3)).astype(np.int8),
+        np.float32(1),
+        np.int8(0),
+    )
+    given = (y, one, np.uint8(7), w, one, zero, np.float32(4000), np.uint8(100))
+    net.give(net.op("QLinearConv", *given, pads=[1] * 4))
+
+
+FAMILIES = {"pictures": pictures, "sequences": sequences, "tiled": tiled}
 
 
 def made(name: str) -> tuple[Graph, dict[str, Array]]:
@@ -152,6 +167,12 @@ def test_a_plan_for_threads_is_valid(name: str, small_units: None) -> None:
         assert not check_plan(wide, steps)
         assert wide.offsets == one.offsets
     assert max(needed) > 0
+
+
+def test_blocks_of_tiles_are_shared_out() -> None:
+    program = optimise(lower(made("tiled")[0]), roomy=True)
+    loops = [s for x in program.launches for s in x.kernel.body if isinstance(s, For)]
+    assert [s.apart for s in loops] == [True, True]
 
 
 def test_tiny_work_starts_no_thread() -> None:
@@ -264,10 +285,11 @@ static void backwards(void *pool, sardonyx_work *work, const void *given, int64_
 """
 
 
-def test_the_thread_sanitizer_finds_nothing(tmp_path: Path, small_units: None) -> None:
+@pytest.mark.parametrize("name", ["sequences", "tiled"])
+def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_units: None) -> None:
     """Four threads, a program with every form, run twice; the second run finds threads awake."""
-    graph, feeds = made("sequences")
-    program = optimise(lower(graph))
+    graph, feeds = made(name)
+    program = optimise(lower(graph), roomy=True)
     found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
 
     def printer(kernel: Kernel, same: Mapping[Buffer, Buffer]) -> Function:
@@ -304,10 +326,13 @@ def test_the_thread_sanitizer_finds_nothing(tmp_path: Path, small_units: None) -
     assert (tmp_path / "out").read_bytes() == b"".join(want[n].tobytes() for n in program.outputs)
 
 
-def test_exported_c_with_a_parallel_for_of_the_caller(tmp_path: Path, small_units: None) -> None:
+@pytest.mark.parametrize("name", ["sequences", "tiled"])
+def test_exported_c_with_a_parallel_for_of_the_caller(
+    name: str, tmp_path: Path, small_units: None
+) -> None:
     """The folder's own test runs without one, then with one that goes from the last unit to the
     first."""
-    graph, feeds = made("sequences")
+    graph, feeds = made(name)
     program = optimise(lower(graph))
     found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
 

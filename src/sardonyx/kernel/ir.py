@@ -3,7 +3,10 @@
     kernel = Kernel(name, inputs, outputs, temporaries, constants, body: stmt*)
     buffer = Buffer(name, dtype, shape, data?, base?, start?)
     stmt   = Compute(buffer, axes, expr)              each element once, in no particular order
-           | For(axis, stmt*)                         in ascending order
+           | For(axis, stmt*, apart)                  in ascending order; apart: the pass that made
+                                                      it answers for it that each turn writes
+                                                      elements of its own, and of temporaries reads
+                                                      what it wrote itself: any order gives the same
            | If(cond, stmt*, stmt*)
            | Set(local, expr)
            | Store(buffer, index, expr, proven, raw)  traps when the index is out of bounds; proven:
@@ -51,6 +54,7 @@ class Compute:
 class For:
     axis: Axis
     body: tuple[Stmt, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,8 @@
 """What of a kernel can be shared out among threads: the points of its outermost loops.
 
     Compute(y, (a, b, c), e)      any of its points: each element is written once
-    For(a, body)                  where each turn writes elements of its own, and reads no others
+    For(a, body)                  where each turn writes elements of its own, and reads no others,
+                                  which is seen or said (`apart`)
 
 Shared are the points of the first axis, or of as many of the first ones as give enough. Nothing is
 shared out within a fold, where a run-time error may end the run (which of two is the first must be
@@ -178,6 +179,8 @@ def locals_set(s: Stmt) -> frozenset[Local]:
 def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...] | None:
     """The buffers that each thread needs for itself; None where turns depend on one another."""
     inner = list(statements((s,)))
+    if s.apart:
+        return _own(inner, kernel) if axes == (s.axis,) else None
     written = {x.buffer.root for x in inner if isinstance(x, Compute)}
     if any(b.dtype.is_packed for b in written) or not _is_alone(written, inner, kernel):
         return None
@@ -185,7 +188,19 @@ def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...]
     for root in {x.buffer.root for x in stores} - written:
         if root.dtype.is_packed or not _is_apart(root, axes, inner):
             return None
-    return tuple(b for b in kernel.temporaries if b in written)
+    return _ordered(written, kernel)
+
+
+def _own(inner: Sequence[Stmt], kernel: Kernel) -> tuple[Buffer, ...] | None:
+    """The temporaries that a loop writes; None where they are of use outside of it."""
+    written = {x.buffer.root for x in inner if isinstance(x, Compute | Store)}
+    own = written & set(kernel.temporaries)
+    packed = any(b.dtype.is_packed for b in written)
+    return None if packed or not _is_alone(own, inner, kernel) else _ordered(own, kernel)
+
+
+def _ordered(buffers: set[Buffer], kernel: Kernel) -> tuple[Buffer, ...]:
+    return tuple(b for b in kernel.temporaries if b in buffers)
 
 
 def _is_alone(written: set[Buffer], inner: Sequence[Stmt], kernel: Kernel) -> bool:

@@ -6,7 +6,8 @@
 
 Where V and Y choose one of many expressions by an index, all of them are computed for one tile and
 sixteen channels together, and what they share once. Tiles are counted through the whole batch; the
-last block counts its last tile again. Each value is what it was, so no bit changes.
+last block counts its last tile again. Each value is what it was, so no bit changes. Where there are
+blocks enough, threads share them out, each with a V and a P of its own; else the products of each.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ROOM = 1 << 19  # bytes that V and P of one block may take, where enough tiles f
 ROWS = 6  # tiles that fill the registers
 EXTRA = 2  # what a block costs beside its tiles, in tiles
 FEWEST = 24  # tiles of a block: with fewer, the weights would be read too often
+APART = 6  # blocks that are shared out: with fewer, one thread would wait for another too long
 
 
 def in_tiles(program: Program) -> Program:
@@ -154,11 +156,10 @@ def _blocked(parts: _Parts, kernel: Kernel) -> Kernel | None:
     kept = (b for b in kernel.temporaries if b not in gone)
     more = [block.held] if parts.patch.open else []
     more += [block.line] if block.line.dtype.bits == 8 else []
-    return replace(
-        kernel,
-        temporaries=(*kept, block.v, block.p, block.one, *more),
-        body=(*parts.before, For(block.axis, body)),
-    )
+    blocks = block.axis.extent
+    loop = For(block.axis, body, apart=isinstance(blocks, int) and blocks >= APART)
+    temporaries = (*kept, block.v, block.p, block.one, *more)
+    return replace(kernel, temporaries=temporaries, body=(*parts.before, loop))
 
 
 def _each(parts: _Parts, block: _Block, r: Axis, body: Sequence[Stmt]) -> For:
