@@ -326,13 +326,10 @@ def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_uni
     assert (tmp_path / "out").read_bytes() == b"".join(want[n].tobytes() for n in program.outputs)
 
 
-@pytest.mark.parametrize("name", ["sequences", "tiled"])
-def test_exported_c_with_a_parallel_for_of_the_caller(
-    name: str, tmp_path: Path, small_units: None
-) -> None:
+def test_exported_c_with_a_parallel_for_of_the_caller(tmp_path: Path, small_units: None) -> None:
     """The folder's own test runs without one, then with one that goes from the last unit to the
     first."""
-    graph, feeds = made(name)
+    graph, feeds = made("sequences")
     program = optimise(lower(graph))
     found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
 
