@@ -15,7 +15,7 @@ from nets import Net
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Buffer, Load, Where, walk, where
-from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
 from sardonyx.passes.fuse import fuse
@@ -35,8 +35,13 @@ def outputs(program: Program, feeds: Mapping[str, Array]) -> list[bytes]:
     """The bytes of the program's outputs, launch by launch."""
     env = {**program.weights, **feeds}
     for launch in program.launches:
-        reads = [None if n is None else env[n] for n in launch.reads]
-        env.update(zip(launch.writes, evaluate(launch.kernel, reads), strict=True))
+        kernel = launch.kernel
+        made = [np.zeros(extents(b), b.dtype.numpy) for b in kernel.outputs]
+        there = [env.get(n, x) for n, x in zip(launch.writes, made, strict=True)]  # the joined
+        env.update(zip(launch.writes, there, strict=True))
+        known = {b: env[n] for b, n in zip(kernel.inputs, launch.reads, strict=True) if b and n}
+        own = {b: np.zeros(extents(b), b.dtype.numpy) for b in kernel.temporaries}
+        interpret(kernel, {**known, **own, **dict(zip(kernel.outputs, there, strict=True))})
     return [env[n].tobytes() for n in program.outputs]
 
 

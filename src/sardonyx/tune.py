@@ -77,7 +77,7 @@ def chosen(
     if not tuning.measure:
         return {s: given[s] for s in wanted if s in given}
     known = {**_kept(), **given}
-    fixed = not any(launch.call for launch in program.launches) and _is_fixed(program)
+    fixed = not any(launch.call for launch in program.launches) and program.is_fixed
     lacking = [s for s in wanted if s not in known]
     if lacking and fixed:
         found = _measured(program, shapes, lacking, progress)
@@ -99,10 +99,6 @@ def _shapes(kernel: Kernel) -> frozenset[str]:
     products = (packed_product(s) for s in statements(kernel.body) if isinstance(s, Compute))
     found = (shape_of(p) for p in products if p is not None)
     return frozenset(s for s in found if s is not None)
-
-
-def _is_fixed(program: Program) -> bool:
-    return all(isinstance(d, int) for x in program.tensors.values() for d in x.shape or ())
 
 
 def _measured(

@@ -9,6 +9,7 @@ Nothing is decided, and no default loaded, per element then.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine, bounds, coefficient
@@ -19,6 +20,8 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
 MOST = 64  # loops that one becomes
+
+Side: TypeAlias = tuple[Store, tuple[Axis, ...]]
 
 
 def split_choices(program: Program) -> Program:
@@ -37,24 +40,26 @@ def _parts(s: Compute) -> list[Stmt]:
     """The loops that s becomes, or s where there is no choice, or tiles serve it better."""
     if across(s) is not None or any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
         return [s]
-    whole = Store(s.buffer, s.axes, s.expr)
-    parts, axes = [whole], [s.axes]
+    parts = sides(s)
+    same = all(is_move(part.expr) == is_move(s.expr) for part, _ in parts)  # as to NaN
+    return [nest(part, inner) for part, inner in parts] if len(parts) > 1 and same else [s]
+
+
+def sides(s: Compute) -> list[Side]:
+    """A store for each side of the choices of s, and the axes that it is for; no more than MOST."""
+    found = [(Store(s.buffer, s.axes, s.expr), s.axes)]
     at = 0
-    while at < len(parts):
-        found = _choice(parts[at], axes[at])
-        if found is None:
+    while at < len(found):
+        store, axes = found[at]
+        choice = _choice(store, axes)
+        if choice is None:
             at += 1
             continue
-        axis, first = found
-        halves = [_part(parts[at], axes[at], axis, *ends) for ends in _halves(axis, first)]
-        parts[at : at + 1] = [store for store, _ in halves]
-        axes[at : at + 1] = [inner for _, inner in halves]
-        if len(parts) > MOST:
-            return [s]
-    same = all(is_move(part.expr) == is_move(s.expr) for part in parts)  # as to NaN
-    if len(parts) == 1 or not same:
-        return [s]
-    return [_nest(part, inner) for part, inner in zip(parts, axes, strict=True)]
+        axis, first = choice
+        found[at : at + 1] = [_part(store, axes, axis, *ends) for ends in _halves(axis, first)]
+        if len(found) > MOST:
+            return [(Store(s.buffer, s.axes, s.expr), s.axes)]
+    return found
 
 
 def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -96,9 +101,7 @@ def _less(cond: Expr) -> tuple[Dim | None, int | None]:
     return affine(cond.args[0]), limit if isinstance(limit, int) else None
 
 
-def _part(
-    s: Store, axes: tuple[Axis, ...], axis: Axis, begin: int, end: int
-) -> tuple[Store, tuple[Axis, ...]]:
+def _part(s: Store, axes: tuple[Axis, ...], axis: Axis, begin: int, end: int) -> Side:
     """s with the axis from begin to end - 1 alone."""
     new = Axis(axis.name, end - begin)
     given: dict[Axis, Expr] = {axis: new + begin if begin else new}
@@ -146,7 +149,7 @@ def _checked(x: Load) -> Expr | None:
     return Load(x.buffer, x.index)
 
 
-def _nest(s: Store, axes: tuple[Axis, ...]) -> Stmt:
+def nest(s: Store, axes: tuple[Axis, ...]) -> Stmt:
     """The loops over the axes around s; those of one turn are none."""
     gone: dict[Axis, Expr] = {a: lift(0) for a in axes if a.extent == 1}
     index = tuple(rewrite(i, gone) for i in s.index)

@@ -76,9 +76,9 @@ def _absorb(
         producer = launches[makers[name]] if name in makers else None
         if producer is None or len(producer.writes) != 1:
             continue
-        if name in kept and _chooses(producer):
-            continue
         alone = readers[name] == {at} and name not in kept
+        if not alone and _chooses(producer):
+            continue
         merged = inline(producer, consumer, name, alone)
         if merged is not None:
             readers[name].discard(at)
@@ -90,7 +90,7 @@ def _absorb(
 
 def _chooses(launch: Launch) -> bool:
     """Whether it only moves elements, and decides of each from where: what is written anyway, as a
-    cache of keys that is returned, is read sooner than decided again."""
+    cache of keys that is returned or what several read, is read sooner than decided again."""
     last = launch.kernel.body[-1]
     return isinstance(last, Compute) and isinstance(last.expr, Where) and is_move(last.expr)
 

@@ -21,6 +21,7 @@ from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
+from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.maxima import split_maxima
@@ -64,6 +65,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         join_attention,
         join_rows,
         gather_rows,
+        partial(write_joined, roomy=roomy),
         split_repeats,
         split_choices,
         collapse,
@@ -81,16 +83,19 @@ def optimise(
     if not any(launch.call for launch in program.launches):
         return _optimise(program, fused, roomy, dots)
     launches: list[Launch] = []
-    tensors, weights = dict(program.tensors), dict(program.weights)
+    tensors, weights, names = dict(program.tensors), dict(program.weights), program.joined
     for i, part in enumerate(_parts(program)):
         if not any(launch.call for launch in part.launches):
             part = _apart(_optimise(part, fused, roomy, dots), program, i)
         launches += part.launches
         tensors.update(part.tensors)
         weights.update(part.weights)
-    joined = replace(program, launches=tuple(launches), tensors=tensors, weights=weights)
-    verify(joined)
-    return joined
+        names |= part.joined
+    whole = replace(
+        program, launches=tuple(launches), tensors=tensors, weights=weights, joined=names
+    )
+    verify(whole)
+    return whole
 
 
 def _parts(program: Program) -> Iterator[Program]:
@@ -128,7 +133,8 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
     )
     tensors = {name(n): kind for n, kind in part.tensors.items()}
     weights = {name(n): v for n, v in part.weights.items()}
-    return replace(part, launches=launches, tensors=tensors, weights=weights)
+    joined = frozenset(map(name, part.joined))
+    return replace(part, launches=launches, tensors=tensors, weights=weights, joined=joined)
 
 
 def _optimise(program: Program, fused: bool, roomy: bool, dots: bool) -> Program:

@@ -64,13 +64,20 @@ class Call:
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Launches in order. `inputs` are fed (overridable initializers last), `weights` are tensors
-    with a value known now; `tensors` types both, and everything between."""
+    with a value known now; `tensors` types both, and everything between. Those `joined` are written
+    by several launches, each elements of its own (passes/joined.py)."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     tensors: Mapping[str, TensorType]
     weights: Mapping[str, Array]
     launches: tuple[Launch, ...]
+    joined: frozenset[str] = frozenset()
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all sizes are numbers."""
+        return all(isinstance(d, int) for x in self.tensors.values() for d in x.shape or ())
 
     def readers(self) -> dict[str, list[int]]:
         """tensor -> the launches that read it, in order."""
@@ -127,7 +134,7 @@ def verify(program: Program) -> None:
             if name not in valued:
                 raise InternalError(f"{launch.kernel.name} reads {name} before it has a value")
         for name in launch.writes:
-            if name in valued:
+            if name in valued - program.joined:
                 raise InternalError(f"{launch.kernel.name} assigns {name} again")
             valued.add(name)
     missing = [name for name in program.outputs if name not in valued]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from sardonyx.passes.program import Launch, Program
@@ -17,7 +17,7 @@ def outline_of(program: Program) -> Outline:
     of what lies outside M, and does not overwrite it."""
     outside = frozenset({*program.inputs, *program.weights, *program.outputs})
     return Outline(
-        tuple(_step(x, outside) for x in program.launches),
+        tuple(_once(_step(x, outside) for x in program.launches)),
         tuple(
             tuple(TensorType(b.dtype, b.shape) for b in x.kernel.temporaries)
             for x in program.launches
@@ -35,10 +35,24 @@ def timeline_of(program: Program, dims: Mapping[str, int] | None = None) -> Time
     if dims is not None:
         return outline_of(program).at(dims)
     sizes = {n: byte_size(n, program.tensors[n]) for n in _names(program)}
-    steps = tuple(step_of(x.kernel, x.reads, x.writes) for x in program.launches)
+    steps = tuple(_once(step_of(x.kernel, x.reads, x.writes) for x in program.launches))
     initial = tuple(dict.fromkeys((*program.inputs, *program.weights)))
     outside = frozenset({*program.inputs, *program.weights, *program.outputs})
     return Timeline(steps, sizes, initial, tuple(dict.fromkeys(program.outputs)), outside)
+
+
+def _once(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, of which only the first writes a tensor that is joined; to the others it is a
+    tensor that has to be there."""
+    written = set[str]()
+    for step in steps:
+        again = tuple(n for n in step.writes if n in written)
+        written.update(step.writes)
+        if again:
+            reads = tuple(dict.fromkeys((*step.reads, *again)))
+            writes = tuple(n for n in step.writes if n not in again)
+            step = replace(step, reads=reads, writes=writes)
+        yield step
 
 
 def _names(program: Program) -> set[str]:

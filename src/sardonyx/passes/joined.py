@@ -1,0 +1,156 @@
+"""What is only joined (Concat) is written where it lies in the whole.
+
+    a = f;  b = g;  y[c] = c < 64 ? a[c] : b[c - 64]   =>   y[c] = f;  y[c + 64] = g
+
+The launches that write a and b write y, each elements of its own, and all that reads a or b reads
+y. What cannot be written so is copied as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from sardonyx.dims import Dim, substitute
+from sardonyx.kernel.affine import affine
+from sardonyx.kernel.expr import Axis, Load, is_move
+from sardonyx.kernel.ir import Compute
+from sardonyx.passes.boxes import Box, Sizes, may_read, reading, writing
+from sardonyx.passes.choices import Side, nest, sides
+from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.plan.bound import lower_bound
+
+
+def write_joined(program: Program, roomy: bool = False) -> Program:
+    """The program whose launches write in their places what is joined. It needs no more memory,
+    unless `roomy`."""
+    if not (roomy or program.is_fixed):
+        return program
+    for at in reversed(range(len(program.launches))):  # a part may be joined itself
+        found = _placed(program, at)
+        if found is not None and (roomy or _bound(found) <= _bound(program)):
+            program = found
+    return program
+
+
+def _bound(program: Program) -> int:
+    return lower_bound(timeline_of(program))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Sides of a choice that together copy all of a tensor into a box of the whole."""
+
+    name: str
+    box: Box
+    sides: tuple[Side, ...]
+
+
+def _placed(program: Program, at: int) -> Program | None:
+    """The program in which what launch `at` joins is written in place; None where nothing is."""
+    joining = program.launches[at]
+    kernel, s = joining.kernel, next(iter(joining.kernel.body), None)
+    if (
+        len(joining.writes) != 1
+        or not isinstance(s, Compute)
+        or joining.call
+        or kernel.views
+        or not is_move(s.expr)
+    ):
+        return None
+    found = sides(s)
+    launches, last, gone = dict(enumerate(program.launches)), at, list[_Part]()
+    for part in _parts(joining, s, found) if len(found) > 1 else ():
+        maker = _write(program, launches, part, at)
+        if maker is not None:
+            gone, last = [*gone, part], maker if last == at else max(last, maker)
+    if not gone:
+        return None
+    launches[at] = _rest(joining, found, gone)
+    if not launches[at].kernel.body:
+        del launches[at]
+        does = (*launches[last].operations, *joining.operations)
+        launches[last] = replace(launches[last], operations=does)
+    joined = program.joined.union(joining.writes)
+    return replace(program, launches=tuple(launches.values()), joined=joined)
+
+
+def _parts(joining: Launch, s: Compute, found: Sequence[Side]) -> Iterator[_Part]:
+    """The tensors all of which is copied to one box each."""
+    kernel, root = joining.kernel, s.buffer.root
+    if s.buffer.dtype.is_packed:
+        return
+    for x, name in zip(kernel.inputs, joining.reads, strict=True):
+        own = tuple(side for side in found if x is not None and _source(side) is x)
+        starts = {_start(side, s) for side in own}
+        start = starts.pop() if len(starts) == 1 else None
+        if x is None or name is None or start is None or joining.reads.count(name) != 1:
+            continue
+        size, shape = _numbers(x.shape), _numbers(root.shape)
+        counts = [_numbers(tuple(a.extent for a in axes)) for _, axes in own]
+        if size and shape and sum(prod(n or (0,)) for n in counts) == prod(size):
+            yield _Part(name, Box(joining.writes[0], start, size, shape), own)
+
+
+def _source(side: Side) -> object:
+    """The buffer that a side does nothing but copy from."""
+    e = side[0].expr
+    return e.buffer if isinstance(e, Load) else None
+
+
+def _start(side: Side, s: Compute) -> Sizes | None:
+    """Where element 0 of what a side copies lies in the whole."""
+    e, shape, start = side[0].expr, s.buffer.root.shape, list[int]()
+    first = s.buffer.start or (0,) * len(s.buffer.shape)
+    indices = zip(s.buffer.shape, side[0].index, first, strict=True)
+    own = [(n, affine(i), begin) for n, i, begin in indices if n != 1]  # dimensions of 1 aside
+    if not isinstance(e, Load) or [n for n, *_ in own] != [n for n in shape if n != 1]:
+        return None
+    if len(e.index) != len(shape):
+        return None
+    places = iter(own)
+    for n, of in zip(shape, map(affine, e.index), strict=True):
+        _, to, begin = (n, of, 0) if n == 1 else next(places)
+        distance = None if to is None or of is None else substitute(to - of + begin, _at_zero)
+        if not isinstance(distance, int):
+            return None
+        start.append(distance)
+    return tuple(start)
+
+
+def _at_zero(a: Hashable) -> Dim | None:
+    return 0 if isinstance(a, Axis) and a.extent == 1 else None
+
+
+def _numbers(shape: Sequence[object]) -> Sizes | None:
+    known = tuple(n for n in shape if isinstance(n, int))
+    return known if len(known) == len(shape) else None
+
+
+def _write(program: Program, launches: dict[int, Launch], part: _Part, at: int) -> int | None:
+    """Has a part written, and read, in its box; the launch that writes it, None where none can."""
+    kept = {*program.inputs, *program.weights, *program.outputs, *program.joined}
+    makers = [i for i, launch in launches.items() if part.name in launch.writes]
+    readers = [i for i, x in launches.items() if part.name in x.reads and i != at]
+    if part.name in kept or len(makers) != 1:
+        return None
+    (maker,) = makers
+    made = writing(launches[maker], part.box)
+    if made is None or not all(may_read(launches[i], part.name, part.box) for i in readers):
+        return None
+    launches[maker] = made
+    for i in readers:
+        launches[i] = reading(launches[i], part.name, part.box, part.box.start)
+    return maker
+
+
+def _rest(joining: Launch, found: Sequence[Side], gone: Sequence[_Part]) -> Launch:
+    """The launch without the parts that are written in place."""
+    left = [side for side in found if not any(side in part.sides for part in gone)]
+    kernel, names = joining.kernel, {part.name for part in gone}
+    given = [(b, n) for b, n in zip(kernel.inputs, joining.reads, strict=True) if n not in names]
+    body = (*(nest(*side) for side in left), *kernel.body[1:])
+    kernel = replace(kernel, inputs=tuple(b for b, _ in given), body=body)
+    return replace(joining, kernel=kernel, reads=tuple(n for _, n in given))
