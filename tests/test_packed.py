@@ -343,7 +343,7 @@ def test_what_moves_elements_moves_packed_ones(dtype: DType) -> None:
 
 @pytest.mark.parametrize(
     ("compiler", "scheduled"),
-    [("gcc", 1), ("gcc", 0), pytest.param("clang", 1, marks=pytest.mark.slow)],
+    [("clang", 1), ("gcc", 0), pytest.param("gcc", 1, marks=pytest.mark.slow)],
 )
 def test_exported_c_takes_and_gives_packed_bytes(
     scheduled: int, compiler: str, tmp_path: Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Buffer, Load, Where, walk, where
 from sardonyx.kernel.interpret import extents, interpret
-from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.known import compute_known
@@ -31,30 +32,49 @@ PAYLOADS = np.array([0x7FC00000, 0xFFC00001, 0x7FA5A5A5, 0xFF812345], np.uint32)
 ODD = np.concatenate([PAYLOADS, np.float32([np.inf, -np.inf, 0.0, -0.0, 1e-40])])
 
 
-def outputs(program: Program, feeds: Mapping[str, Array]) -> list[bytes]:
-    """The bytes of the program's outputs, launch by launch."""
-    env = {**program.weights, **feeds}
+Done = dict[tuple[object, ...], tuple[list[Array | None], list[Array]]]
+
+
+def outputs(program: Program, feeds: Mapping[str, Array], done: Done | None = None) -> list[bytes]:
+    """The bytes of the program's outputs, launch by launch. done: what kernels gave for what they
+    read, which the same statements give again for the same arrays."""
+    env, done = {**program.weights, **feeds}, {} if done is None else done
     for launch in program.launches:
-        kernel = launch.kernel
-        made = [np.zeros(extents(b), b.dtype.numpy) for b in kernel.outputs]
-        there = [env.get(n, x) for n, x in zip(launch.writes, made, strict=True)]  # the joined
-        env.update(zip(launch.writes, there, strict=True))
-        known = {b: env[n] for b, n in zip(kernel.inputs, launch.reads, strict=True) if b and n}
-        own = {b: np.zeros(extents(b), b.dtype.numpy) for b in kernel.temporaries}
-        interpret(kernel, {**known, **own, **dict(zip(kernel.outputs, there, strict=True))})
+        kernel, reads = launch.kernel, [n and env[n] for n in launch.reads]
+        key = (kernel.inputs, kernel.outputs, kernel.temporaries, kernel.body)
+        given, made = done.get(key, (None, []))
+        if given is None or any(map(is_not, given, reads)):
+            made = evaluated(kernel, reads, [env.get(n) for n in launch.writes])
+            if program.joined.isdisjoint(launch.writes):
+                done[key] = reads, made
+        env.update(zip(launch.writes, made, strict=True))
     return [env[n].tobytes() for n in program.outputs]
+
+
+def evaluated(kernel: Kernel, reads: list[Array | None], there: list[Array | None]) -> list[Array]:
+    """What a kernel writes: of a tensor that is there already, its own elements."""
+    known = {b: x for b, x in zip(kernel.inputs, reads, strict=True) if b is not None}
+    own = {b: np.zeros(extents(b), b.dtype.numpy) for b in kernel.temporaries}
+    made = [
+        np.zeros(extents(b), b.dtype.numpy) if x is None else x
+        for b, x in zip(kernel.outputs, there, strict=True)
+    ]
+    arrays = {**known, **own, **dict(zip(kernel.outputs, made, strict=True))}
+    interpret(kernel, {b: x for b, x in arrays.items() if x is not None})
+    return made
 
 
 def check(net: Net) -> Program:
     """Asserts of each pass in turn that it keeps the bits; the program after all of them."""
-    program = lower(net.graph())
-    expected = outputs(program, net.feeds)
+    program, done, legal = lower(net.graph()), Done(), set[Kernel]()
+    expected = outputs(program, net.feeds, done)
     for step in steps():
         program = step(program)
         verify(program)
-        for launch in program.launches:
-            verify_kernel(launch.kernel)
-        assert outputs(program, net.feeds) == expected, step
+        for kernel in {launch.kernel for launch in program.launches} - legal:
+            verify_kernel(kernel)
+            legal.add(kernel)
+        assert outputs(program, net.feeds, done) == expected, step
     return program
 
 

@@ -44,7 +44,7 @@ from sardonyx.resolve import resolve
 from sardonyx.types import Array, TensorType
 
 GROUP = 60  # cases in a program
-SAMPLE = 17  # one case in so many is tried by default
+SAMPLE = 17  # one case in so many is tried by default, by clang, which takes half of gcc's time
 REPORT = (*SANITIZED, "-fsanitize=float-cast-overflow")
 GCC, CLANG = Target("gcc", ("gcc", "-O0", *REPORT)), Target("clang", ("clang", "-O0", *REPORT))
 FAST = Target("gcc-O3-native", ("gcc", "-O3", "-march=native"))
@@ -121,6 +121,7 @@ def renamed(program: Program, prefix: str) -> Program:
         {new(n): t for n, t in program.tensors.items()},
         {new(n): v for n, v in program.weights.items()},
         tuple(map(launch, program.launches)),
+        frozenset(map(new, program.joined)),
     )
 
 
@@ -132,6 +133,7 @@ def joined(programs: Sequence[Program]) -> Program:
         {n: t for p in programs for n, t in p.tensors.items()},
         {n: v for p in programs for n, v in p.weights.items()},
         tuple(x for p in programs for x in p.launches),
+        frozenset(n for p in programs for n in p.joined),
     )
 
 
@@ -168,7 +170,7 @@ def check(names: Sequence[str], folder: Path, targets: Sequence[Target], schedul
         assert not differences(found, expected)
 
 
-@pytest.mark.parametrize("target", [GCC, pytest.param(CLANG, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("target", [CLANG, pytest.param(GCC, marks=pytest.mark.slow)], ids=str)
 def test_a_sample_of_the_suite_is_clean(target: Target, tmp_path: Path) -> None:
     check(EVERY[::SAMPLE], tmp_path, [target], scheduled=True)
 
@@ -247,7 +249,8 @@ def exported(folder: Path, parts: tuple[str, ...]) -> None:
     [
         ("gcc", "-O2 -Wall -Wextra -Werror -pedantic"),
         ("clang", "-O2 -Wall -Wextra -Werror -pedantic"),
-        ("gcc", " ".join(("-O0", *REPORT))),
+        ("clang", " ".join(("-O0", *REPORT))),
+        pytest.param("gcc", " ".join(("-O0", *REPORT)), marks=pytest.mark.slow),
     ],
 )
 def test_make_test_passes_in_an_exported_folder(

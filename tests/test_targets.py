@@ -106,7 +106,9 @@ LATER = (
 # For what has tiles of its own on each of them.
 OF_BYTES = (
     Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
-    Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)),
+    pytest.param(
+        Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)), marks=pytest.mark.slow
+    ),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
     Target("aarch64-sdot", (*AARCH64, "-O2", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
     Target("aarch64-usdot", (*AARCH64, "-O2", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),

@@ -309,9 +309,9 @@ def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_uni
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     units = [name for name in texts if name.endswith(".c")]
-    flags = "-std=gnu99 -O1 -g -ffp-contract=off -fno-strict-aliasing -fsanitize=thread"
+    flags = "-std=gnu99 -O1 -g -march=native -ffp-contract=off -fno-strict-aliasing"
     built = subprocess.run(
-        ["gcc", *flags.split(), *units, "-o", "it", "-lm", "-lpthread"],
+        ["gcc", "-fsanitize=thread", *flags.split(), *units, "-o", "it", "-lm", "-lpthread"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     if "libtsan" in built.stderr:

@@ -14,8 +14,8 @@ from math import prod
 
 from sardonyx.dims import Dim, substitute
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Load, is_move
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.expr import Axis, Load, is_move, walk
+from sardonyx.kernel.ir import Compute, expressions, statements
 from sardonyx.passes.boxes import Box, Sizes, may_read, reading, writing
 from sardonyx.passes.choices import Side, nest, sides
 from sardonyx.passes.program import Launch, Program
@@ -80,7 +80,10 @@ def _placed(program: Program, at: int) -> Program | None:
 def _parts(joining: Launch, s: Compute, found: Sequence[Side]) -> Iterator[_Part]:
     """The tensors all of which is copied to one box each."""
     kernel, root = joining.kernel, s.buffer.root
-    if s.buffer.dtype.is_packed:
+    others = [e for x in statements(kernel.body[1:]) for e in walk(*expressions(x))]
+    if root is not kernel.outputs[0] or s.buffer.dtype.is_packed:
+        return
+    if any(isinstance(e, Load) for e in others):  # more than a border is written
         return
     for x, name in zip(kernel.inputs, joining.reads, strict=True):
         own = tuple(side for side in found if x is not None and _source(side) is x)
@@ -97,7 +100,7 @@ def _parts(joining: Launch, s: Compute, found: Sequence[Side]) -> Iterator[_Part
 def _source(side: Side) -> object:
     """The buffer that a side does nothing but copy from."""
     e = side[0].expr
-    return e.buffer if isinstance(e, Load) else None
+    return e.buffer if isinstance(e, Load) and e.mode == "proven" else None
 
 
 def _start(side: Side, s: Compute) -> Sizes | None:
