@@ -61,6 +61,20 @@ def rows_and_planes(net: Net) -> None:
     net.give(net.op("Exp", net.op("Concat", *dense, axis=2)))
 
 
+def all_kinds(net: Net) -> None:
+    """Tiles of transpositions, rows, maxima, reductions, gathers."""
+    x = net.feed("kinds", values(6, 2, 24, 40))
+    turned = [net.op("Transpose", net.feed(f"t{i}", values(i, 2, 40, 24)), perm=[0, 2, 1])
+              for i in range(2)]  # fmt: skip
+    rows = net.op("Softmax", x), net.op("LayerNormalization", x, values(7, 40), values(8, 40))
+    moved = net.op("Gather", x, np.array([3, 0, 23]), axis=1), net.op("CumSum", x, np.array(1))
+    sums = net.op("ReduceSum", x, np.array([1])), net.op("ReduceMax", x, np.array([1]))
+    net.give(net.op("Concat", *turned, *rows, axis=2), net.op("Concat", *moved, *sums, axis=1))
+    large = net.op("Resize", start(net), "", np.array([1, 1, 2, 2], np.float32), mode="nearest")
+    pools = [net.op(op, large, kernel_shape=[3, 3]) for op in ("MaxPool", "AveragePool")]
+    net.give(net.op("Concat", *pools, axis=1), net.op("Concat", *pools, axis=3))
+
+
 def not_alone(net: Net) -> None:
     """Fed, returned, given twice, a weight, seen under another shape."""
     x = start(net)
@@ -72,7 +86,7 @@ def not_alone(net: Net) -> None:
     net.give(conv(net, both, 83, 8))
 
 
-NETS = (branches, read_elsewhere, nested, rows_and_planes, not_alone)
+NETS = (branches, read_elsewhere, nested, rows_and_planes, all_kinds, not_alone)
 
 
 def whole() -> Net:
@@ -115,10 +129,11 @@ def test_threads_and_runs_one_after_the_other_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "left"), [(branches, [0]), (read_elsewhere, [1]), (nested, []), (not_alone, [2, 5])]
+    ("make", "left"), [(branches, [0, 1]), (read_elsewhere, [1]), (nested, []), (not_alone, [2, 5])]
 )
 def test_what_launches_write_is_not_copied(make: Callable[[Net], None], left: list[int]) -> None:
-    """A border around the whole is left to store, and what has a border itself to copy."""
+    """A border around the whole is left to store, and what has a border itself to copy, or has few
+    elements side by side."""
     assert copied(scheduled(make)) == left
 
 

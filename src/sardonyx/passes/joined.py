@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 
 from sardonyx.dims import Dim, substitute
 from sardonyx.kernel.affine import affine
@@ -21,6 +21,8 @@ from sardonyx.passes.choices import Side, nest, sides
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan.bound import lower_bound
+
+RUN = 8  # elements side by side that a launch writes as fast as it writes all of a tensor
 
 
 def write_joined(program: Program, roomy: bool = False) -> Program:
@@ -93,8 +95,20 @@ def _parts(joining: Launch, s: Compute, found: Sequence[Side]) -> Iterator[_Part
             continue
         size, shape = _numbers(x.shape), _numbers(root.shape)
         counts = [_numbers(tuple(a.extent for a in axes)) for _, axes in own]
-        if size and shape and sum(prod(n or (0,)) for n in counts) == prod(size):
+        if not size or not shape or sum(prod(n or (0,)) for n in counts) != prod(size):
+            continue
+        if _run(size, shape) >= RUN:
             yield _Part(name, Box(joining.writes[0], start, size, shape), own)
+
+
+def _run(size: Sizes, shape: Sizes) -> float:
+    """How many elements of a box lie side by side; infinite where all do."""
+    run = 1
+    for d in reversed(range(len(size))):
+        run *= size[d]
+        if size[d] != shape[d]:
+            return run if prod(size[:d]) > 1 else inf
+    return inf
 
 
 def _source(side: Side) -> object:
