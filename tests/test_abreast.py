@@ -110,7 +110,9 @@ def activated(x: tuple[int, ...], w: tuple[int, ...], op: str, **conv: object) -
     ("filters", "channels", "window", "group"),
     [(32, 16, 1, 1), (20, 16, 1, 1), (36, 3, 3, 1), (32, 1, 3, 32), (20, 1, 5, 20)],
 )
-@pytest.mark.parametrize("picture", [(1, 1), (5, 7), (16, 17)])
+@pytest.mark.parametrize(
+    "picture", [(1, 1), pytest.param((5, 7), marks=pytest.mark.slow), (16, 17)]
+)
 def test_what_finishes_sums_gives_the_bytes_of_the_machine(
     op: str, filters: int, channels: int, window: int, group: int, picture: tuple[int, int]
 ) -> None:

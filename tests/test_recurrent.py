@@ -66,8 +66,15 @@ def model(op: str, given: dict[str, Any], batch: int, constant: bool, lengths: b
     return made, {n: v for n, v in values.items() if n not in fixed}
 
 
-@pytest.mark.parametrize("lengths", [False, True], ids=["whole", "lengths"])
-@pytest.mark.parametrize(("batch", "constant"), [(1, True), (7, False)], ids=["one", "seven"])
+@pytest.mark.parametrize(
+    ("batch", "constant", "lengths"),
+    [
+        pytest.param(1, True, False, id="one"),
+        pytest.param(7, False, True, id="seven-lengths"),
+        pytest.param(1, True, True, id="one-lengths", marks=pytest.mark.slow),
+        pytest.param(7, False, False, id="seven", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(("op", "options"), OPTIONS)
 def test_both_engines_give_the_same_bytes(
     op: str, options: dict[str, Any], batch: int, constant: bool, lengths: bool

@@ -44,6 +44,7 @@ LONGEST = 256  # terms of a run that is not cut
 EQUAL = (*range(256, 127, -4), *range(260, 385, 4))  # terms of equal runs, the best first
 FEW = 4  # rows; with fewer, so many blocks are taken together
 WEIGHTS = 4  # rows that take as long as reading B: name##_work of product.h
+LEAST = 512  # terms of all rows with which a half block saves more than it costs
 PAIR = 2  # blocks that go together where there are registers for them
 # The type of A: the function.
 CALLS = {
@@ -185,9 +186,11 @@ def runs_of(c: Contraction) -> list[Walk]:
 
 
 def is_half(c: Contraction) -> bool:
-    """Whether the last block of lanes is at most half in use, and there are tiles for that."""
-    n = c.lanes.extent
-    return c.a.dtype is t.float32 and isinstance(n, int) and 0 < n % LANES <= LANES // 2
+    """Whether the last block of lanes is at most half in use, and there are tiles for that, which
+    take longer to compile than all others."""
+    n, each = c.lanes.extent, c.rows * c.terms
+    large = not isinstance(each, int) or each >= LEAST
+    return c.a.dtype is t.float32 and isinstance(n, int) and 0 < n % LANES <= LANES // 2 and large
 
 
 def call_of(c: Contraction) -> str:
