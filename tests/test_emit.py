@@ -8,6 +8,7 @@ import platform
 
 import numpy as np
 import pytest
+from nets import Net, check_engines
 from programs import Made, call, planned, sample
 
 from sardonyx.build import library, load
@@ -16,6 +17,11 @@ from sardonyx.emit import emit
 from sardonyx.emit.names import escaped
 from sardonyx.emit.places import dim_text
 from sardonyx.kernel import interpret
+from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.plan import plan
 from sardonyx.plan.outline import Slot
 from sardonyx.types import Array
 
@@ -141,3 +147,15 @@ def test_sizes_in_c_are_the_dims(values: tuple[int, int]) -> None:
     ):
         text = dim_text(dim, names)
         assert eval(text, functions) == evaluate(dim, {"N": values[0], "M": values[1]}), text
+
+
+@pytest.mark.parametrize(("rows", "one"), [((1, 1), True), ((1, 2), False)])
+def test_products_of_one_row_alone_need_no_other_tiles(rows: tuple[int, int], one: bool) -> None:
+    net, rng = Net(), np.random.default_rng(1)
+    for i, count in enumerate(rows):
+        x = net.feed(f"x{i}", rng.standard_normal((count, 40)).astype(np.float32))
+        net.give(net.op("MatMul", x, rng.standard_normal((40, 75)).astype(np.float32)))
+    program = optimise(lower(net.graph()))
+    text = emit(program, plan(timeline_of(program)), printer=print_scheduled).main
+    assert ("#define SX_ONE_ROW" in text) == one
+    check_engines(net)

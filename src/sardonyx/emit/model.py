@@ -21,8 +21,10 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
+from sardonyx.kernel.ir import Compute, statements
 from sardonyx.kernel.prelude import END, prelude, tiles_of
 from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.print_product import packed_product
 from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
 
@@ -30,6 +32,7 @@ CONTRACT_FLAGS = (
     "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
 )
 _UNFUSED = '#define SX_UNFUSED 1 /* numerics = "unfused": multiply, then add */\n'
+_ONE_ROW = "#define SX_ONE_ROW 1 /* of each sum of products: other tiles are not compiled */\n"
 
 
 def emit(
@@ -93,6 +96,8 @@ def emit(
         watched=seen.get(program) if seen else None,
     )
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
+    rows = _rows(program)
+    first += _ONE_ROW if next(rows, 0) == 1 and all(n == 1 for n in rows) else ""
     split = _split(kernels, units, first) if units > 1 else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
@@ -156,6 +161,17 @@ def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...
         filled[least] += sizes[group]
     bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
     return tuple(f"{first}{prelude(body)}\n{body}{END}" for body in bodies)
+
+
+def _rows(program: Program) -> Iterator[Dim]:
+    """The rows of each sum of products by register tiles."""
+    for launch in program.launches:
+        for s in statements(launch.kernel.body):
+            p = packed_product(s) if isinstance(s, Compute) else None
+            if p is not None:
+                yield p.c.rows
+        for body in launch.call.bodies if launch.call else ():
+            yield from _rows(body.program)
 
 
 def _prototype(name: str, text: str) -> str:

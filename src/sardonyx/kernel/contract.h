@@ -351,8 +351,10 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
   SX_LAST(0) SX_LAST(1) SX_LAST(2) SX_LAST(3)
 }
 
-/* The tiles that there are, each a function of its own, compiled once. */
-#if SX_ROWS == 14
+/* The tiles that there are, each a function of its own, compiled once. SX_ONE_ROW: no sum of products has more. */
+#ifdef SX_ONE_ROW
+#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4)
+#elif SX_ROWS == 14
 #define SX_TILES(M)                                                                                  \
   M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2)    \
   M(7, 1) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
@@ -370,5 +372,10 @@ SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void))
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-static const sx_target sx_floats = {4, 1, SX_ROWS, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64};
+#ifdef SX_ONE_ROW
+#define SX_HIGHEST 1
+#else
+#define SX_HIGHEST SX_ROWS
+#endif
+static const sx_target sx_floats = {4, 1, SX_HIGHEST, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)
