@@ -13,7 +13,7 @@ from programs import Made, call, planned, sample
 
 from sardonyx.build import library, load
 from sardonyx.dims import evaluate, extreme, floordiv, symbol
-from sardonyx.emit import emit
+from sardonyx.emit import emit, model
 from sardonyx.emit.names import escaped
 from sardonyx.emit.places import dim_text
 from sardonyx.kernel import interpret
@@ -158,4 +158,14 @@ def test_products_of_one_row_alone_need_no_other_tiles(rows: tuple[int, int], on
     program = optimise(lower(net.graph()))
     text = emit(program, plan(timeline_of(program)), printer=print_scheduled).main
     assert ("#define SX_ONE_ROW" in text) == one
+    check_engines(net)
+
+
+def test_tiles_of_one_row_serve_any_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which tiles there are decides no bit, and no sum depends on one that is not compiled."""
+    monkeypatch.setattr(model, "_rows", lambda program: iter([1]))
+    net, rng = Net(), np.random.default_rng(2)
+    for rows, terms, n in ((2, 40, 75), (65, 60, 40), (7, 90, 20)):
+        x = net.feed(f"x{rows}", rng.standard_normal((rows, terms)).astype(np.float32))
+        net.give(net.op("MatMul", x, rng.standard_normal((terms, n)).astype(np.float32)))
     check_engines(net)

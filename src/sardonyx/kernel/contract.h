@@ -353,6 +353,11 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 
 /* The tiles that there are, each a function of its own, compiled once. SX_ONE_ROW: no sum of products has more. */
 #ifdef SX_ONE_ROW
+#define SX_HIGHEST 1
+#else
+#define SX_HIGHEST SX_ROWS
+#endif
+#if SX_HIGHEST == 1
 #define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4)
 #elif SX_ROWS == 14
 #define SX_TILES(M)                                                                                  \
@@ -372,10 +377,5 @@ SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void))
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-#ifdef SX_ONE_ROW
-#define SX_HIGHEST 1
-#else
-#define SX_HIGHEST SX_ROWS
-#endif
 static const sx_target sx_floats = {4, 1, SX_HIGHEST, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)

@@ -142,7 +142,7 @@ def _copying(launch: Launch, box: Box, border: Const) -> Launch:
 def _around(b: Buffer, box: Box, border: Const) -> Iterator[Stmt]:
     """The border: along each dimension, of what is inside along those before it. What ends a row
     and begins the next is stored together."""
-    sides = box.sides()
+    sides = box.spans()
     last = max(d for d, (_, n, whole) in enumerate(sides) if n != whole)
     for d, (first, n, whole) in enumerate(sides):
         inside = [(f, f + k) for f, k, _ in sides[:d]]

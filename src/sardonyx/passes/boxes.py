@@ -14,7 +14,7 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch
 
 Sizes = tuple[int, ...]
-Side = tuple[int, int, int]  # along a dimension: where a box begins, its size, that of the whole
+Span = tuple[int, int, int]  # along a dimension: where a box begins, its size, that of the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class Box:
     size: Sizes
     shape: Sizes
 
-    def sides(self) -> list[Side]:
+    def spans(self) -> list[Span]:
         """One of each dimension."""
         return list(zip(self.start, self.size, self.shape, strict=True))
 
-    def fewer(self) -> list[Side]:
+    def fewer(self) -> list[Span]:
         """Those where a dimension of which the box has one index is one with the next."""
-        found = list[Side]()
+        found = list[Span]()
         one = (0, 1, 1)
-        for first, n, size in self.sides():
+        for first, n, size in self.spans():
             first, size = one[0] * size + first, one[2] * size
             one = (first, 1, size) if n == 1 else (0, 1, 1)
             found += [] if n == 1 else [(first, n, size)]
@@ -51,7 +51,7 @@ def writing(launch: Launch, box: Box) -> Launch | None:
     (y,), inner = kernel.outputs, list(statements(kernel.body))
     whole = Buffer(y.name, y.dtype, box.shape)
     written = {s.buffer for s in inner if isinstance(s, Compute | Store) and s.buffer.root is y}
-    boxes = {b: _box(b, whole, box.sides()) or _box(b, whole, box.fewer()) for b in written}
+    boxes = {b: _box(b, whole, box.spans()) or _box(b, whole, box.fewer()) for b in written}
     known = {b: inside for b, inside in boxes.items() if inside is not None}
     loads = (e for s in inner for e in walk(*expressions(s)) if isinstance(e, Load))
     if len(known) < len(boxes) or any(e.buffer.root is y for e in loads):
@@ -60,11 +60,11 @@ def writing(launch: Launch, box: Box) -> Launch | None:
     return replace(launch, kernel=replace(kernel, outputs=(whole,), body=body), writes=(box.whole,))
 
 
-def _box(b: Buffer, whole: Buffer, sides: Sequence[Side]) -> Buffer | None:
+def _box(b: Buffer, whole: Buffer, spans: Sequence[Span]) -> Buffer | None:
     """What b, the tensor under some shape, is of the whole under such a shape; None where a
     dimension that is longer there is not one of b's."""
     left, shape, start = list(b.shape), list[Dim](), list[Dim]()
-    for first, n, size in sides:
+    for first, n, size in spans:
         taken: Dim = 1
         while left and (taken != n or (n == 1 != size and taken == 1)):
             taken = taken * left[0]

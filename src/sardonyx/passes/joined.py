@@ -30,15 +30,13 @@ def write_joined(program: Program, roomy: bool = False) -> Program:
     unless `roomy`."""
     if not (roomy or program.is_fixed):
         return program
+    most = inf if roomy else lower_bound(timeline_of(program))
     for at in reversed(range(len(program.launches))):  # a part may be joined itself
         found = _placed(program, at)
-        if found is not None and (roomy or _bound(found) <= _bound(program)):
-            program = found
+        bound = inf if roomy or found is None else lower_bound(timeline_of(found))
+        if found is not None and bound <= most:
+            program, most = found, bound
     return program
-
-
-def _bound(program: Program) -> int:
-    return lower_bound(timeline_of(program))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
