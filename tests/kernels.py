@@ -18,9 +18,9 @@ from sardonyx.dims import evaluate as evaluate_dim
 from sardonyx.errors import RunError
 from sardonyx.kernel import interpret
 from sardonyx.kernel.build import Builder, operand
+from sardonyx.kernel.c99.print_c import Function, prelude, print_c
 from sardonyx.kernel.expr import Buffer, Expr
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import Function, prelude, print_c
 from sardonyx.memory import read
 from sardonyx.types import Array, DType
 

@@ -16,9 +16,9 @@ from onnx import helper
 from op_runs import as_operand
 
 from sardonyx.kernel import interpret
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower
 from sardonyx.types import Array

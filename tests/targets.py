@@ -26,8 +26,8 @@ from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Source
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.memory import read
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower

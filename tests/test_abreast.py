@@ -15,11 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx.backend import prepare
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor, operand
+from sardonyx.kernel.c99.print_abreast import abreast_of
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Expr, cast
 from sardonyx.kernel.ir import Compute, Kernel
-from sardonyx.kernel.print_abreast import abreast_of
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.resolve import resolve

@@ -12,11 +12,11 @@ from targets import Target
 from test_half import values
 from test_targets import OF_BYTES, TARGETS, check_net
 
-from sardonyx.kernel.along import along_of, pays
+from sardonyx.kernel.c99.along import along_of, pays
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.c99.print_along import packed_along
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.prelude import prelude
-from sardonyx.kernel.print_along import packed_along
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

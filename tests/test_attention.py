@@ -14,7 +14,7 @@ from op_runs import lowered, normal, run
 from sardonyx.backend import prepare
 from sardonyx.dims import symbol
 from sardonyx.errors import InvalidModel, Undetermined
-from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.model import Limits
 

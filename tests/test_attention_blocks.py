@@ -10,9 +10,9 @@ from nets import Net
 from test_passes import check, values
 
 from sardonyx.emit import model
-from sardonyx.kernel import share
+from sardonyx.kernel.c99 import share
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute, For, statements
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.native import NativeEngine
 from sardonyx.passes import attention
 from sardonyx.passes.lower import lower

@@ -10,9 +10,9 @@ from test_schedule import fed, values
 from sardonyx import types as t
 from sardonyx.emit import model
 from sardonyx.graph import Graph
-from sardonyx.kernel import beside as loops
-from sardonyx.kernel import share
-from sardonyx.kernel.beside import beside
+from sardonyx.kernel.c99 import beside as loops
+from sardonyx.kernel.c99 import share
+from sardonyx.kernel.c99.beside import beside
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, lift
 from sardonyx.kernel.ir import For, Kernel, Stmt, Store
 from sardonyx.native import NativeEngine

@@ -35,8 +35,8 @@ from onnx import helper
 from op_runs import as_operand
 
 from sardonyx.engines import make_engine
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower, operators
 from sardonyx.resolve import graph_from_nodes

@@ -1,4 +1,4 @@
-"""Long runs of the terms of a product are cut (kernel/print_product.py)."""
+"""Long runs of the terms of a product are cut (kernel/c99/print_product.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sardonyx.kernel.print_product import LONGEST, cut
+from sardonyx.kernel.c99.print_product import LONGEST, cut
 
 
 def runs(terms: int, rows: int, step: int) -> list[tuple[int, int, int]]:

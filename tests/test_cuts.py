@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import operand
-from sardonyx.kernel.cuts import cuts_of
+from sardonyx.kernel.c99.cuts import cuts_of
 from sardonyx.kernel.expr import Axis, Expr, Load
 from sardonyx.types import float32
 

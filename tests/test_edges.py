@@ -16,8 +16,8 @@ from test_passes import check, values
 from test_targets import GCC, OF_BYTES, check_net
 from test_threads import small_units  # noqa: F401 (a fixture)
 
-from sardonyx.kernel.contract import terms_of
-from sardonyx.kernel.edges import Edge, without_edges
+from sardonyx.kernel.c99.contract import terms_of
+from sardonyx.kernel.c99.edges import Edge, without_edges
 from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.machine import Machine

@@ -17,7 +17,7 @@ from sardonyx.emit import emit, model
 from sardonyx.emit.names import escaped
 from sardonyx.emit.places import dim_text
 from sardonyx.kernel import interpret
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import timeline_of

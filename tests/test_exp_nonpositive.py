@@ -13,11 +13,11 @@ from test_passes import check, values
 from sardonyx import types as t
 from sardonyx.accuracy.harness import BLOCK, MODES, compile_c, kernel_of, operations
 from sardonyx.kernel import elementary
+from sardonyx.kernel.c99.print_c import prelude, print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Buffer, Const, Load
 from sardonyx.kernel.interpret import evaluate
-from sardonyx.kernel.print_c import prelude, print_c
 from sardonyx.kernel.recognise import calls
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 

@@ -18,8 +18,8 @@ from sardonyx.emit.export import export
 from sardonyx.emit.launches import Printer
 from sardonyx.emit.weights import c_bytes
 from sardonyx.errors import Undetermined
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.types import Array, TensorType
 
 STRICT = "-std=c99 -pedantic -Wall -Wextra -Werror -ffp-contract=off"

@@ -13,7 +13,7 @@ from nets import Net
 from test_passes import check, values
 
 from sardonyx.dims import symbol
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

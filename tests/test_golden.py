@@ -1,7 +1,7 @@
 """tests/golden/manifest.json holds the machine's results to the numerics revision it names.
 
 A mismatch means that bits have changed: either that is a mistake, or docs/numerics.md and
-NUMERICS_REVISION (kernel/prelude.py) become a new revision, and `pytest --update-golden
+NUMERICS_REVISION (kernel/c99/prelude.py) become a new revision, and `pytest --update-golden
 tests/test_golden.py` writes a new manifest. Under the old revision that only adds and removes
 cases.
 """

@@ -1,5 +1,5 @@
 """Sums of products whose last block of lanes is at most half in use: the tiles of half a block
-(kernel/contract_half.h) give the bytes of the machine and of plain loops."""
+(kernel/c99/contract_half.h) give the bytes of the machine and of plain loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.clocked import clocked
 from sardonyx.dims import symbol
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

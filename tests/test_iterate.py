@@ -16,10 +16,10 @@ from sardonyx.engines import make_engine
 from sardonyx.errors import InternalError
 from sardonyx.kernel import interpret
 from sardonyx.kernel.build import Builder, operand
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Expr, cast
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.kernel.verify import settle, verify
 from sardonyx.resolve import resolve
 from sardonyx.types import Array

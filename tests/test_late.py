@@ -9,10 +9,10 @@ import pytest
 from nets import Net
 from test_passes import check, values
 
+from sardonyx.kernel.c99.print_late import late_of
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Axis, Const, Load
 from sardonyx.kernel.ir import Compute, For, Kernel, Store
-from sardonyx.kernel.print_late import late_of
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

@@ -14,7 +14,7 @@ from op_runs import as_operand
 
 from sardonyx import types as t
 from sardonyx.errors import SardonyxError
-from sardonyx.kernel.print_c import print_c
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import find, lower
 

@@ -9,7 +9,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-from sardonyx.kernel.prelude import PIECES
+from sardonyx.kernel.c99.prelude import PIECES
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -60,14 +60,14 @@ def test_c_parts_and_types_are_shipped() -> None:
     package = ROOT / "src" / "sardonyx"
     for name in (
         "py.typed",
-        *(f"kernel/{name}" for name in PIECES),
-        "kernel/choice.h",
-        "kernel/product.h",
-        "kernel/contract.h",
-        "kernel/contract_i16.h",
-        "kernel/contract_u8.h",
-        "kernel/contract_vnni.h",
-        "kernel/windows.h",
+        *(f"kernel/c99/{name}" for name in PIECES),
+        "kernel/c99/choice.h",
+        "kernel/c99/product.h",
+        "kernel/c99/contract.h",
+        "kernel/c99/contract_i16.h",
+        "kernel/c99/contract_u8.h",
+        "kernel/c99/contract_vnni.h",
+        "kernel/c99/windows.h",
         "emit/environment.h",
     ):
         assert (package / name).is_file(), name

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from nets import Net, check_engines
 
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.ops import conv_transpose
 from sardonyx.passes.lower import lower

@@ -1,5 +1,5 @@
-"""Sums that are finished in registers (kernel/print_plain.py): which they are, and that the tiles
-give the bytes of the machine and of plain loops."""
+"""Sums that are finished in registers (kernel/c99/print_plain.py): which they are, and
+that the tiles give the bytes of the machine and of plain loops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nets import Net, check_engines
 from test_threads import small_units  # noqa: F401 (a fixture)
 
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

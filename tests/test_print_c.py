@@ -17,9 +17,9 @@ from sardonyx.errors import RunError
 from sardonyx.kernel import arith, interpret
 from sardonyx.kernel.alu import ALU
 from sardonyx.kernel.build import Builder, operand
+from sardonyx.kernel.c99.print_c import SPELLING, prelude, print_c
 from sardonyx.kernel.expr import Alu, Expr, alu, cast, const, lift, where
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import SPELLING, prelude, print_c
 from sardonyx.types import DTYPES, FLOATS, SMALL, Array, DType, float8e8m0
 
 NATIVE = ("-O3", "-march=native")

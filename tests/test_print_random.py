@@ -11,8 +11,8 @@ from kernels import Case, check, compile_all
 
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor, operand
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
-from sardonyx.kernel.print_c import print_c
 
 N = 12
 KERNELS = 150

@@ -32,8 +32,8 @@ from sardonyx import types as t
 from sardonyx.errors import RunError, SardonyxError, Undetermined
 from sardonyx.kernel import interpret
 from sardonyx.kernel.build import operand
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import Operator, find, lower, operators
 from sardonyx.types import Array, DType

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from nets import Net, check_engines
 
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 

@@ -16,10 +16,10 @@ from sardonyx import types as t
 from sardonyx.backend import prepare
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder
+from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.expr import lift
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.philox import philox
-from sardonyx.kernel.print_c import print_c
 from sardonyx.kernel.verify import settle
 from sardonyx.loading import load
 from sardonyx.ort import InferenceSession, set_seed

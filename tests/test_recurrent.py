@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx.backend import prepare
 from sardonyx.graph import Graph
+from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.ir import Compute, For
-from sardonyx.kernel.print_product import packed_product
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.resolve import resolve

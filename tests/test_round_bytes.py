@@ -8,7 +8,7 @@ import numpy as np
 from nets import Net, check_engines
 
 from sardonyx import build
-from sardonyx.kernel.prelude import prelude
+from sardonyx.kernel.c99.prelude import prelude
 
 PROBE = """
 #define PUBLIC __attribute__((visibility("default")))

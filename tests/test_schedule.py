@@ -12,8 +12,8 @@ import pytest
 from nets import Net, check_engines
 from targets import Target, compiled, write
 
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array

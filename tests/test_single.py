@@ -10,9 +10,9 @@ import pytest
 from nets import Net, check_engines
 
 from sardonyx.emit import model
-from sardonyx.kernel import share
+from sardonyx.kernel.c99 import share
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise

@@ -17,9 +17,9 @@ from op_runs import as_operand, version
 from sardonyx.dims import symbol
 from sardonyx.errors import RunError, Undetermined
 from sardonyx.kernel.build import operand
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.interpret import evaluate
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.kernel.verify import settle
 from sardonyx.ops.registry import INTERNAL, Operator, find, lower, sized_by, sized_operators
 from sardonyx.types import Array, int64

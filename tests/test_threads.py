@@ -26,11 +26,11 @@ from sardonyx.emit import emit, model
 from sardonyx.emit.export import export
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
-from sardonyx.kernel import beside, share
+from sardonyx.kernel.c99 import beside, share
+from sardonyx.kernel.c99.print_c import Function
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Axis, Buffer, Load
 from sardonyx.kernel.ir import For, Kernel, Store
-from sardonyx.kernel.print_c import Function
-from sardonyx.kernel.schedule import print_scheduled
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise

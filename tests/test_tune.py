@@ -20,8 +20,8 @@ from sardonyx.cli import main
 from sardonyx.clocked import clocked
 from sardonyx.dims import symbol
 from sardonyx.errors import SardonyxError
-from sardonyx.kernel.prelude import prelude
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.ort import InferenceSession, SessionOptions

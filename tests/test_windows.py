@@ -9,8 +9,8 @@ import numpy as np
 from nets import Net
 
 from sardonyx.emit import emit
-from sardonyx.kernel.prelude import prelude
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

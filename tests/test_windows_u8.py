@@ -14,8 +14,8 @@ from test_targets import OF_BYTES, TARGETS, check_net
 from test_windows import CASES as OF_FLOATS
 
 from sardonyx import build
-from sardonyx.kernel.prelude import prelude
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

@@ -19,8 +19,8 @@ from sardonyx.calls import Context, entry, pointers
 from sardonyx.dims import evaluate
 from sardonyx.emit import emit
 from sardonyx.errors import RunError
-from sardonyx.kernel.schedule import print_scheduled
-from sardonyx.kernel.writer import Choices
+from sardonyx.kernel.c99.schedule import print_scheduled
+from sardonyx.kernel.c99.writer import Choices
 from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import timeline_of

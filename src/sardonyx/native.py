@@ -27,8 +27,8 @@ from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
 from sardonyx.feeds import checked, unified
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read, sized
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower

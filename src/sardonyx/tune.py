@@ -26,10 +26,10 @@ from sardonyx.clocked import Clocked, clocked
 from sardonyx.compiler import find_compiler, flags
 from sardonyx.dims import Dim, symbol
 from sardonyx.errors import InternalError, RunError, SardonyxError
+from sardonyx.kernel.c99.prelude import TILES
+from sardonyx.kernel.c99.print_product import packed_product, shape_of
+from sardonyx.kernel.c99.writer import Choices
 from sardonyx.kernel.ir import Compute, Kernel, statements
-from sardonyx.kernel.prelude import TILES
-from sardonyx.kernel.print_product import packed_product, shape_of
-from sardonyx.kernel.writer import Choices
 from sardonyx.passes.program import Program
 from sardonyx.settings import Tuning
 from sardonyx.threads import ALONE
@@ -43,7 +43,7 @@ GAIN = 0.95  # of the model's time: on a busy machine, what is nearer to it is n
 
 
 class Choice(NamedTuple):
-    """The fields of a sx_choice (kernel/choice.h); 0 leaves one to the model."""
+    """The fields of a sx_choice (kernel/c99/choice.h); 0 leaves one to the model."""
 
     tile: int = 0
     wide: int = 0
@@ -214,7 +214,7 @@ def write(path: Path, table: Mapping[str, Choice]) -> None:
 def _place() -> Path:
     """Where the choices of this computer are kept."""
     compiler = find_compiler()
-    texts = {name: files("sardonyx.kernel").joinpath(name).read_text("utf-8") for name in TILES}
+    texts = {name: files("sardonyx.kernel.c99").joinpath(name).read_text("utf-8") for name in TILES}
     return build.cache_folder() / (build.digest(texts, compiler, flags(compiler)) + KEPT)
 
 

@@ -27,7 +27,7 @@ from sardonyx.emit.export import export
 from sardonyx.emit.source import Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
-from sardonyx.kernel.schedule import print_scheduled
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.loading import open_model
 from sardonyx.machine import Machine
 from sardonyx.opened import Opened

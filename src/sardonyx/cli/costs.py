@@ -9,7 +9,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.errors import Undetermined
 from sardonyx.graph import Graph
 from sardonyx.infer import kernel_of
-from sardonyx.kernel.contract import terms_of
+from sardonyx.kernel.c99.contract import terms_of
 from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
 from sardonyx.plan import plan

@@ -17,9 +17,9 @@ from sardonyx.emit.names import described, escaped, identifier
 from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Call, Launch
 from sardonyx.errors import InternalError
+from sardonyx.kernel.c99.print_c import NAME, Function, buffers, wrapped
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Kernel
-from sardonyx.kernel.print_c import NAME, Function, buffers, wrapped
 from sardonyx.plan.kernels import in_place
 
 Section: TypeAlias = Callable[[Body, str], tuple[str, str]]

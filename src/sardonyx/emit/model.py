@@ -21,11 +21,11 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
+from sardonyx.kernel.c99.prelude import END, prelude, tiles_of
+from sardonyx.kernel.c99.print_c import print_c
+from sardonyx.kernel.c99.print_product import packed_product
+from sardonyx.kernel.c99.work import UNIT
 from sardonyx.kernel.ir import Compute, statements
-from sardonyx.kernel.prelude import END, prelude, tiles_of
-from sardonyx.kernel.print_c import print_c
-from sardonyx.kernel.print_product import packed_product
-from sardonyx.kernel.work import UNIT
 from sardonyx.plan import Plan
 
 CONTRACT_FLAGS = (

@@ -2,7 +2,7 @@
 
     key set     ALU, below
     in NumPy    kernel/arith.py: MEANING[op]
-    in C99      kernel/print_c.py: SPELLING[op]
+    in C99      kernel/c99/print_c.py: SPELLING[op]
 
 A test asserts that the three have the same keys.
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from math import lcm, prod
 
 from sardonyx.kernel.affine import affine
+from sardonyx.kernel.c99.print_product import Product, packed_product
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, mapped, nested, statements
-from sardonyx.kernel.print_product import Product, packed_product
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.rows import at_own, in_rows, inlined
 
 LEAST = 1 << 17  # bytes of all scores that are worth it
 ROOM = 1 << 18  # bytes of the scores of a block, where enough rows fit
-HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/contract.h)
+HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/c99/contract.h)
 ROWS = lcm(*HEIGHTS)
 FEWEST = 28  # rows of a block: with fewer, K and V would be read too often
 ENOUGH = 8  # blocks of all heads, so that threads end at about the same time

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from operator import and_
 
 from sardonyx.dims import Dim
+from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.expr import Buffer, Expr, Load, walk
 from sardonyx.kernel.ir import Compute, Store, expressions, mapped, statements
-from sardonyx.kernel.place import checked
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch
 

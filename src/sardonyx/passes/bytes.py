@@ -4,7 +4,7 @@ that is faster than copies of int16.
     sum of (x - z) * w  =  sum of x * w  -  z * (sum of w)
 
 The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. Of
-weights within 64 a pair of products fits int16 (kernel/contract_u8.h): they are what quantisers
+weights within 64 a pair of products fits int16 (kernel/c99/contract_u8.h): they are what quantisers
 make for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with
 fewer products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
 """
@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.contract import LIMIT, WHOLE, terms_of, widened
+from sardonyx.kernel.c99.contract import LIMIT, WHOLE, terms_of, widened
 from sardonyx.kernel.expr import (
     Alu,
     Axis,

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine, bounds, coefficient
+from sardonyx.kernel.c99.print_tiles import across
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
-from sardonyx.kernel.print_tiles import across
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 

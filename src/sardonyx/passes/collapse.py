@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sardonyx.kernel.adjoin import adjoin, read_as_one
+from sardonyx.kernel.c99.print_along import packed_along
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
-from sardonyx.kernel.print_along import packed_along
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 

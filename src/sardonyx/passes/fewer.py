@@ -20,7 +20,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.contract import factors
+from sardonyx.kernel.c99.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, cast, lift, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite

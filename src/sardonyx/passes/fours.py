@@ -3,7 +3,7 @@
     dot of x[..] * w[..]   ->   dot of x[..] * (w[..] if pairs[..] else w[..])
 
 Two products of uint8 and of a weight, and the two there of the next four, are added in int16
-(kernel/contract_u8.h) where that cannot overflow: where the weights of one sign sum to at most
+(kernel/c99/contract_u8.h) where that cannot overflow: where the weights of one sign sum to at most
 MOST in every lane, since 255 * 128 = 32640. The choice is between equal values; the printer of
 products passes it on.
 """
@@ -13,16 +13,16 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.contract import LIMIT, limit_of
-from sardonyx.kernel.expr import Buffer, Expr, Load, Where
-from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_product import (
+from sardonyx.kernel.c99.contract import LIMIT, limit_of
+from sardonyx.kernel.c99.print_product import (
     MOST_LOOPS,
     Product,
     edges_of,
     packed_product,
     segments,
 )
+from sardonyx.kernel.expr import Buffer, Expr, Load, Where
+from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.known import Known, with_known
 from sardonyx.passes.program import Program

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, quotient_of
-from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.contract import factors, is_multiple
+from sardonyx.kernel.c99.along import along_of, pays
+from sardonyx.kernel.c99.contract import factors, is_multiple
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite

@@ -15,8 +15,8 @@ from dataclasses import replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.along import Along, along_of, pays
-from sardonyx.kernel.contract import (
+from sardonyx.kernel.c99.along import Along, along_of, pays
+from sardonyx.kernel.c99.contract import (
     LANES,
     Contraction,
     contraction,
@@ -26,7 +26,7 @@ from sardonyx.kernel.contract import (
     limit_of,
     widened,
 )
-from sardonyx.kernel.edges import without_edges
+from sardonyx.kernel.c99.edges import without_edges
 from sardonyx.kernel.expr import (
     Axis,
     Buffer,

@@ -8,14 +8,14 @@ from dataclasses import replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import affine, bounds
-from sardonyx.kernel.along import along_of, pays
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.contract import factors
+from sardonyx.kernel.c99.along import along_of, pays
+from sardonyx.kernel.c99.contract import factors
+from sardonyx.kernel.c99.print_lanes import suits_lanes
+from sardonyx.kernel.c99.windows import window_of
 from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
-from sardonyx.kernel.print_lanes import suits_lanes
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.windows import window_of
 from sardonyx.passes.absent import is_taken, leave_out
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, unused
@@ -63,7 +63,7 @@ def _padded(
 
 
 def _has_windows(launch: Launch) -> bool:
-    """Whether its sum of products knows borders itself (kernel/windows.h)."""
+    """Whether its sum of products knows borders itself (kernel/c99/windows.h)."""
     body = launch.kernel.body
     return len(body) == 1 and isinstance(body[0], Compute) and window_of(body[0]) is not None
 

@@ -22,7 +22,7 @@ from functools import reduce
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, divide, product
-from sardonyx.kernel.contract import LANES
+from sardonyx.kernel.c99.contract import LANES
 from sardonyx.kernel.expr import (
     Alu,
     Axis,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu, walk
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
-from sardonyx.kernel.place import checked
 from sardonyx.passes.program import Launch, Program
 
 STRIPS = (16, 8)

@@ -19,9 +19,9 @@ from typing import TypeAlias
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
+from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, Local, lift, walk
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, nested
-from sardonyx.kernel.print_product import packed_product
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.unroll import Pool, Target, assignments
 from sardonyx.ops.common import minimum

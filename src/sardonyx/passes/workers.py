@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx.dims import Dim, extreme
-from sardonyx.kernel.share import worker_bytes as of_kernel
+from sardonyx.kernel.c99.share import worker_bytes as of_kernel
 from sardonyx.passes.program import Launch, Program
 
 

@@ -1,7 +1,7 @@
 """The naive printer: a kernel as one C99 function of plain loops, the oracle of all schedules.
 
-    SPELLING   how each operation of ALU is written (kernel/spelling.py)
-    prelude    the C that printed functions lean on (kernel/prelude.py)
+    SPELLING   how each operation of ALU is written (kernel/c99/spelling.py)
+    prelude    the C that printed functions lean on (kernel/c99/prelude.py)
     print_c    Kernel -> Function
 
 The function takes `sx_status *status` if it may trap, then a pointer for each root buffer it
@@ -19,6 +19,12 @@ import numpy as np
 
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
+from sardonyx.kernel.c99.place import Block, place
+from sardonyx.kernel.c99.prelude import prelude as prelude
+from sardonyx.kernel.c99.spelling import SPELLING as SPELLING
+from sardonyx.kernel.c99.spelling import c_type, literal, parts
+from sardonyx.kernel.c99.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
+from sardonyx.kernel.c99.writer import LITERAL_EXTENT
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, Where, free_axes, walk
 from sardonyx.kernel.ir import (
     Compute,
@@ -31,13 +37,7 @@ from sardonyx.kernel.ir import (
     expressions,
     statements,
 )
-from sardonyx.kernel.place import Block, place
-from sardonyx.kernel.prelude import prelude as prelude
 from sardonyx.kernel.ranges import inside
-from sardonyx.kernel.spelling import SPELLING as SPELLING
-from sardonyx.kernel.spelling import c_type, literal, parts
-from sardonyx.kernel.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
-from sardonyx.kernel.writer import LITERAL_EXTENT
 from sardonyx.types import pack, uint8
 
 NAME = "@"  # stands for the function's name in its text

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sardonyx.dims import Dim, product
+from sardonyx.kernel.c99.spelling import bare
 from sardonyx.kernel.expr import Axis, Buffer, Expr
-from sardonyx.kernel.write_folds import bare
 
 # A sum of products by its shape (print_product.shape_of) -> the fields of its sx_choice.
 Choices: TypeAlias = Callable[[str], tuple[Dim, Dim, Dim, Dim]]

@@ -1,4 +1,4 @@
-/* What the printed C leans on. kernel/prelude.py copies the pieces that a program uses: a piece is
+/* What the printed C leans on. kernel/c99/prelude.py copies the pieces that a program uses: a piece is
    what stands between two blank lines, and it defines the sx_ names at the starts of its lines. */
 
 #include <float.h>

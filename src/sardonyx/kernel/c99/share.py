@@ -18,11 +18,11 @@ from math import prod
 
 from sardonyx.dims import Dim, atom, extreme, floordiv, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
+from sardonyx.kernel.c99.place import checked
+from sardonyx.kernel.c99.work import UNIT, point, work
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, free_axes, walk
 from sardonyx.kernel.ir import Compute, For, Kernel, Set, Stmt, Store, expressions, statements
-from sardonyx.kernel.place import checked
 from sardonyx.kernel.ranges import inside
-from sardonyx.kernel.work import UNIT, point, work
 
 ENOUGH = 64  # points; with so many there is no need for another axis
 LINE = 64  # neighbours along the last axis that stay together, so that threads share no line

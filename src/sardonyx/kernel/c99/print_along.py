@@ -1,19 +1,19 @@
-"""Printing a sum of products whose lanes are places: a call of sx_along (kernel/along.h). What
+"""Printing a sum of products whose lanes are places: a call of sx_along (kernel/c99/along.h). What
 becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.along import MOST_LOOPS, Along, along_of, is_packed, loops_of
-from sardonyx.kernel.contract import MOST_ROWS, Walk, flat, merged
+from sardonyx.kernel.c99.along import MOST_LOOPS, Along, along_of, is_packed, loops_of
+from sardonyx.kernel.c99.contract import MOST_ROWS, Walk, flat, merged
+from sardonyx.kernel.c99.print_finish import finishing
+from sardonyx.kernel.c99.print_plain import address_text
+from sardonyx.kernel.c99.print_share import Scope, shared_batch
+from sardonyx.kernel.c99.share import can_share
+from sardonyx.kernel.c99.work import ACCESS
+from sardonyx.kernel.c99.write import Writer
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_finish import finishing
-from sardonyx.kernel.print_plain import address_text
-from sardonyx.kernel.print_share import Scope, shared_batch
-from sardonyx.kernel.share import can_share
-from sardonyx.kernel.work import ACCESS
-from sardonyx.kernel.write import Writer
 
 
 def packed_along(s: Compute) -> Along | None:

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.c99.spelling import c_type, suffix
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -34,8 +36,6 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.spelling import c_type, suffix
-from sardonyx.kernel.write import Writer, bare, evaluate, stored
 from sardonyx.types import DType
 
 

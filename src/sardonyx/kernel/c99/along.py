@@ -3,7 +3,7 @@
     Compute(y, (.., m, .., place), epilogue(Fold("dot", k, (X[.., k, place], W[.., k, m]))))
 
 Blocks of 16 filters would be mostly empty; here each term of x is read once for all filters
-(kernel/along.h), from channels that lie as the model has them. Lanes are the last axis, which X
+(kernel/c99/along.h), from channels that lie as the model has them. Lanes are the last axis, which X
 steps through by one and W does not have; rows are the axes of W alone, lines those of X alone.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import (
+from sardonyx.kernel.c99.contract import (
     LANES,
     MOST_ROWS,
     Contraction,

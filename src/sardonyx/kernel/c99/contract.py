@@ -23,7 +23,7 @@ from math import prod
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient, position
-from sardonyx.kernel.edges import Edge, without_edges
+from sardonyx.kernel.c99.edges import Edge, without_edges
 from sardonyx.kernel.expr import (
     Alu,
     Axis,

@@ -8,6 +8,21 @@ from math import copysign
 
 from sardonyx import types as t
 from sardonyx.errors import InternalError
+from sardonyx.kernel.c99.place import Block, Placement, checked, place
+from sardonyx.kernel.c99.spelling import bare as bare
+from sardonyx.kernel.c99.spelling import (
+    c_type,
+    canonical,
+    cast,
+    literal,
+    reinterpret,
+    spell,
+    suffix,
+)
+from sardonyx.kernel.c99.write_folds import extremes, limits, sums, under
+from sardonyx.kernel.c99.write_folds import nest as nest
+from sardonyx.kernel.c99.writer import Writer as Writer
+from sardonyx.kernel.c99.writer import inside_text as inside_text
 from sardonyx.kernel.expr import (
     Alu,
     Buffer,
@@ -24,14 +39,7 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.folds import identity
-from sardonyx.kernel.place import Block, Placement, checked, place
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
-from sardonyx.kernel.spelling import c_type, canonical, cast, literal, reinterpret, spell, suffix
-from sardonyx.kernel.write_folds import bare as bare
-from sardonyx.kernel.write_folds import extremes, limits, sums, under
-from sardonyx.kernel.write_folds import nest as nest
-from sardonyx.kernel.writer import Writer as Writer
-from sardonyx.kernel.writer import inside_text as inside_text
 
 LINE = 90  # a longer text gets a name
 CLIP = "sx_clip_f32("  # gives the canonical NaN

@@ -1,4 +1,4 @@
-"""Printing a packed sum of products: a call of sx_contract (kernel/contract.h), which finishes sums
+"""Printing a packed sum of products: a call of sx_contract (contract.h), which finishes sums
 as it is told (print_plain.py), or passes them on to a function that does (print_finish.py).
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.contract import (
+from sardonyx.kernel.c99.contract import (
     LANES,
     MOST_ROWS,
     WHOLE,
@@ -21,6 +21,11 @@ from sardonyx.kernel.contract import (
     limit_of,
     merged,
 )
+from sardonyx.kernel.c99.print_finish import blocks_of
+from sardonyx.kernel.c99.print_plain import Plain, address_text, finished, plain_of
+from sardonyx.kernel.c99.print_share import Scope, shared_batch
+from sardonyx.kernel.c99.share import can_share
+from sardonyx.kernel.c99.write import Writer
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -33,11 +38,6 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_finish import blocks_of
-from sardonyx.kernel.print_plain import Plain, address_text, finished, plain_of
-from sardonyx.kernel.print_share import Scope, shared_batch
-from sardonyx.kernel.share import can_share
-from sardonyx.kernel.write import Writer
 
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut

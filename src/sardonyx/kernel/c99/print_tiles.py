@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.c99.place import Block, place
+from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
 from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Where, free_axes, walk
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.place import Block, place
-from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 TILE = 16  # elements: a line of memory of float32
 LINE, BLOCK = 64, 8  # bytes of a line, elements of a block

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from sardonyx import types as t
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import flat
+from sardonyx.kernel.c99.contract import flat
+from sardonyx.kernel.c99.place import Block, checked, place
+from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -29,9 +31,7 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.place import Block, checked, place
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.write import Expression, Writer, bare, nest, stored
 
 LEAST = 10  # operations; of fewer, the processor has enough in flight
 MOST = 300  # operations in a straight strip: gcc unrolls no more

@@ -1,5 +1,5 @@
-"""Printing a sum of products over a window, lane by lane: a call of sx_window (kernel/windows.h),
-or of sx_window_u8 (kernel/windows_u8.h).
+"""Printing a sum of products over a window, lane by lane: a call of sx_window (windows.h),
+or of sx_window_u8 (windows_u8.h).
 What becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
@@ -7,16 +7,16 @@ from __future__ import annotations
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
-from sardonyx.kernel.contract import WHOLE, Contraction, Walk, flat, limit_of
+from sardonyx.kernel.c99.contract import WHOLE, Contraction, Walk, flat, limit_of
+from sardonyx.kernel.c99.print_finish import finishing
+from sardonyx.kernel.c99.print_plain import address_text
+from sardonyx.kernel.c99.print_share import Scope, shared_batch
+from sardonyx.kernel.c99.share import can_share
+from sardonyx.kernel.c99.windows import Window, is_packed, window_of
+from sardonyx.kernel.c99.work import ACCESS
+from sardonyx.kernel.c99.write import Writer
 from sardonyx.kernel.expr import Const
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.print_finish import finishing
-from sardonyx.kernel.print_plain import address_text
-from sardonyx.kernel.print_share import Scope, shared_batch
-from sardonyx.kernel.share import can_share
-from sardonyx.kernel.windows import Window, is_packed, window_of
-from sardonyx.kernel.work import ACCESS
-from sardonyx.kernel.write import Writer
 
 
 def packed_window(s: Compute) -> Window | None:

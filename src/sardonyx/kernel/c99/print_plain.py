@@ -3,9 +3,9 @@
     out[row, lane] = min(max(sum * scale + bias[lane] + rest[row, lane], least), most)
     out[row, lane] = min(max(fma(sum, slope[lane], bias[lane]) + rest[row, lane], least), most)
 
-Scale, bias, rest and bounds may be missing. This is data, an sx_plain (kernel/product.h). All else
-becomes of sums in a function of its own (print_finish.py), and of the last block of lanes where it
-is not full.
+Scale, bias, rest and bounds may be missing. This is data, an sx_plain (product.h). All else becomes
+of sums in a function of its own (print_finish.py), and of the last block of lanes where it is not
+full.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from math import inf
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import coefficient, position
-from sardonyx.kernel.contract import (
+from sardonyx.kernel.c99.contract import (
     LANES,
     MOST_ROWS,
     Contraction,
@@ -26,10 +26,10 @@ from sardonyx.kernel.contract import (
     merged,
     merged_with,
 )
+from sardonyx.kernel.c99.print_finish import blocks_of, finishing
+from sardonyx.kernel.c99.spelling import literal
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, is_bound
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, walk
-from sardonyx.kernel.print_finish import blocks_of, finishing
-from sardonyx.kernel.spelling import literal
-from sardonyx.kernel.write import Writer, bare, evaluate, is_bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)

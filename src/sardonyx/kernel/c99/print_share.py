@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import product
-from sardonyx.kernel.contract import Walk
+from sardonyx.kernel.c99.contract import Walk
+from sardonyx.kernel.c99.print_c import NAME, wrapped
+from sardonyx.kernel.c99.share import Share, locals_set
+from sardonyx.kernel.c99.spelling import c_type
+from sardonyx.kernel.c99.work import work
+from sardonyx.kernel.c99.write import Writer
 from sardonyx.kernel.expr import Axis, Buffer, Local
 from sardonyx.kernel.ir import Compute, For, Stmt
-from sardonyx.kernel.print_c import NAME, wrapped
-from sardonyx.kernel.share import Share, locals_set
-from sardonyx.kernel.spelling import c_type
-from sardonyx.kernel.work import work
-from sardonyx.kernel.write import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def print_beside(
     scope: Scope,
     helpers: list[list[str]],
 ) -> list[str]:
-    """The loops, each of which a thread may have to itself (kernel/beside.py)."""
+    """The loops, each of which a thread may have to itself (kernel/c99/beside.py)."""
     names.threads = False
     lines = [
         line

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 
 from sardonyx import types as t
 from sardonyx.dims import at_least
+from sardonyx.kernel.c99.place import checked
+from sardonyx.kernel.c99.print_c import is_pair, is_run, rolled
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, inside_text, is_chosen, stored
 from sardonyx.kernel.expr import (
     Const,
     Expr,
@@ -25,10 +28,7 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.place import checked
-from sardonyx.kernel.print_c import is_pair, is_run, rolled
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.write import Writer, bare, evaluate, inside_text, is_chosen, stored
 
 
 def rows_of(s: Compute) -> list[Load]:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from sardonyx import types as t
-from sardonyx.kernel.spelling import small_float
+from sardonyx.kernel.c99.spelling import small_float
 
 PIECES = ("prelude.h", "packed.h", "arithmetic.h", "conversions.h", "vectors.h")
 # file: the calls that it is for
@@ -37,7 +37,7 @@ _DEFINED = re.compile(
 
 @cache
 def _text(name: str) -> str:
-    return files("sardonyx.kernel").joinpath(name).read_text("utf-8")
+    return files("sardonyx.kernel.c99").joinpath(name).read_text("utf-8")
 
 
 @cache

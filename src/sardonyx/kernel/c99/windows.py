@@ -5,8 +5,8 @@
 
 Depthwise convolutions are these. Both factors have the lanes, X through the window that moves over
 it, W without it. Outside its bounds X is +0, in the one or two dimensions along which the window
-moves; kernel/windows.h takes it so, and no copy with borders is made. Of bytes (uint8 and int8
-within a limit, kernel/contract.py) it is any constant there: kernel/windows_u8.h.
+moves; kernel/c99/windows.h takes it so, and no copy with borders is made. Of bytes (uint8 and int8
+within a limit, kernel/c99/contract.py) it is any constant there: kernel/c99/windows_u8.h.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from math import copysign
 from sardonyx import types as t
 from sardonyx.dims import Dim, product, substitute
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.contract import LANES, Walk, factors, flat
+from sardonyx.kernel.c99.contract import LANES, Walk, factors, flat
+from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.place import checked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ def window_of(s: Compute) -> Window | None:
 
 
 def _fits(found: Window) -> bool:
-    """Whether kernel/windows_u8.h has room for the taps of bytes, and for what they read."""
+    """Whether kernel/c99/windows_u8.h has room for the taps of bytes, and for what they read."""
     taps, places = 1, 1
     for one in found.slides:
         n = one.tap.extent if one.tap is not None else 1

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sardonyx.dims import product
+from sardonyx.kernel.c99.spelling import bare, c_type, literal, suffix
+from sardonyx.kernel.c99.writer import Writer
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, Local, walk
 from sardonyx.kernel.folds import LANES, identity
-from sardonyx.kernel.spelling import c_type, literal, suffix
-
-if TYPE_CHECKING:
-    from sardonyx.kernel.writer import Writer
 
 Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
 
@@ -145,15 +143,3 @@ def nest(heads: Sequence[str], bodies: Sequence[list[str]], inner: list[str]) ->
     """Loops inside one another: each head, then what its body starts with."""
     opened = [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
     return [*opened, *inner, *["}"] * len(heads)]
-
-
-def bare(text: str) -> str:
-    """text without the parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c == "(") - (c == ")")
-        if depth == 0 and i < len(text) - 1:
-            return text
-    return text[1:-1]

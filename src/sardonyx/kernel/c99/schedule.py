@@ -1,6 +1,6 @@
-"""The scheduled printer: the same kernels as kernel/print_c.py, in forms that are fast.
+"""The scheduled printer: the same kernels as kernel/c99/print_c.py, in forms that are fast.
 
-    packed sum of products          register tiles: kernel/print_product.py
+    packed sum of products          register tiles: kernel/c99/print_product.py
     window in lanes                 neighbours at a time, borders inside: print_windows
     few filters over many places    the places in lanes: print_along
     fold under a contiguous axis    sixteen elements at a time, the fold outside them: print_lanes
@@ -13,7 +13,7 @@
     rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
 
-Loops that may run at the same time are shared out together (kernel/beside.py).
+Loops that may run at the same time are shared out together (kernel/c99/beside.py).
 No form changes the order of a fold, so each gives the bits of the plain loops.
 """
 
@@ -23,13 +23,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from sardonyx.kernel.beside import beside
-from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
-from sardonyx.kernel.payloads import unseen
-from sardonyx.kernel.print_abreast import abreast_of, print_abreast, together
-from sardonyx.kernel.print_along import packed_along, print_along
-from sardonyx.kernel.print_c import (
+from sardonyx.kernel.c99.beside import beside
+from sardonyx.kernel.c99.print_abreast import abreast_of, print_abreast, together
+from sardonyx.kernel.c99.print_along import packed_along, print_along
+from sardonyx.kernel.c99.print_c import (
     TABLE,
     Function,
     buffers,
@@ -44,20 +41,23 @@ from sardonyx.kernel.print_c import (
     statement,
     table,
 )
-from sardonyx.kernel.print_lanes import print_lanes, suits_lanes
-from sardonyx.kernel.print_late import Late, Waiting, late_of, print_chain
-from sardonyx.kernel.print_near import near_of, print_near
-from sardonyx.kernel.print_packed import print_strips, suits_strips
-from sardonyx.kernel.print_product import packed_product, print_product
-from sardonyx.kernel.print_rows import print_rows, rows_of
-from sardonyx.kernel.print_share import Scope, print_beside, print_share
-from sardonyx.kernel.print_strip import is_strip, print_alone
-from sardonyx.kernel.print_tiles import TILE, across, print_tiles
-from sardonyx.kernel.print_walk import print_walk, walk_of
-from sardonyx.kernel.print_windows import packed_window, print_windows
-from sardonyx.kernel.share import Share, share_of, share_of_loop, share_of_pairs
-from sardonyx.kernel.write import Writer
-from sardonyx.kernel.writer import Choices
+from sardonyx.kernel.c99.print_lanes import print_lanes, suits_lanes
+from sardonyx.kernel.c99.print_late import Late, Waiting, late_of, print_chain
+from sardonyx.kernel.c99.print_near import near_of, print_near
+from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
+from sardonyx.kernel.c99.print_product import packed_product, print_product
+from sardonyx.kernel.c99.print_rows import print_rows, rows_of
+from sardonyx.kernel.c99.print_share import Scope, print_beside, print_share
+from sardonyx.kernel.c99.print_strip import is_strip, print_alone
+from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
+from sardonyx.kernel.c99.print_walk import print_walk, walk_of
+from sardonyx.kernel.c99.print_windows import packed_window, print_windows
+from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_pairs
+from sardonyx.kernel.c99.write import Writer
+from sardonyx.kernel.c99.writer import Choices
+from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.payloads import unseen
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 
@@ -69,7 +69,7 @@ def print_scheduled(
     choices: Choices | None = None,
 ) -> Function:
     """The kernel as one C99 function and its helpers; `same` as in print_c. threads: what is worth
-    it is shared out among threads (kernel/share.py). choices: how sums of products are taken."""
+    it is shared out among threads (share.py). choices: how sums of products are taken."""
     names, helpers = Writer(wide=True, threads=threads, choices=choices), list[list[str]]()
     names.unseen = unseen(kernel)
     touched = buffers(kernel)

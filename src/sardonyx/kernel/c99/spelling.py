@@ -269,3 +269,15 @@ def _hexadecimal(value: float) -> str:
     """float.hex without the zeros that end its digits."""
     digits, exponent = value.hex().split("p")
     return f"{digits.rstrip('0').rstrip('.')}p{exponent}" if "." in digits else value.hex()
+
+
+def bare(text: str) -> str:
+    """text without the parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0 and i < len(text) - 1:
+            return text
+    return text[1:-1]

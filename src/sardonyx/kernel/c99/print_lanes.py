@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.affine import affine, coefficient
-from sardonyx.kernel.contract import flat, is_multiple
+from sardonyx.kernel.c99.contract import flat, is_multiple
+from sardonyx.kernel.c99.place import checked
+from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip, used
+from sardonyx.kernel.c99.print_taps import Few, added, few_of, in_turns, is_short, unrolled
+from sardonyx.kernel.c99.share import LINE
+from sardonyx.kernel.c99.spelling import c_type, literal
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.place import checked
-from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip, used
-from sardonyx.kernel.print_taps import Few, added, few_of, in_turns, is_short, unrolled
-from sardonyx.kernel.share import LINE
-from sardonyx.kernel.spelling import c_type, literal
-from sardonyx.kernel.write import Writer, bare, evaluate, fold_step, inside_text, stored
 
 LEAST = 8  # a shorter innermost axis is not worth a strip, but of chains, which wait for themselves
 FAR = 512  # elements between terms, from which on more lanes are taken together

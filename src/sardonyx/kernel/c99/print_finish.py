@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.adjoin import adjoin, read_as_one
-from sardonyx.kernel.contract import LANES, Contraction
-from sardonyx.kernel.cuts import SOME, cuts_of
+from sardonyx.kernel.c99.contract import LANES, Contraction
+from sardonyx.kernel.c99.cuts import SOME, cuts_of
+from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
+from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip
+from sardonyx.kernel.c99.spelling import c_type
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Local, free_axes
-from sardonyx.kernel.print_abreast import VECTOR, rows_of
-from sardonyx.kernel.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.spelling import c_type
-from sardonyx.kernel.write import Writer, bare, evaluate, stored
 
 SHORTEST = 4  # lanes that are a vector
 Field = tuple[str, str]  # type, name
