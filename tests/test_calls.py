@@ -9,6 +9,7 @@ import onnx
 import pytest
 from nets import Net
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 
 from sardonyx import InferenceSession, calls
 from sardonyx.errors import FeedError, RunError
@@ -116,6 +117,25 @@ def test_other_sizes_take_the_long_way_once(way: str) -> None:
         assert engine.run({"x": x})["y"].tobytes() == expected
         assert quick(engine, {"x": x}) == expected
         assert engine.quick({"x": X[:2].copy()}) is None
+
+
+def test_values_that_decide_sizes_have_a_short_way_each(way: str) -> None:
+    model = parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[3, 4] x, int64[2] s) => (float[a, b] y) { y = Reshape(x, s) }""")
+    engine = NativeEngine(resolve(model))
+    sizes = [np.array(s) for s in ((2, 6), (12, 1), (1, 12))]
+    for s in (*sizes, *sizes):
+        y = engine.run({"x": X, "s": s})["y"]
+        assert (y.shape, y.tobytes()) == (tuple(s), X.tobytes())
+    for s in sizes:
+        found = engine.quick({"x": -X, "s": s})
+        assert found is not None
+        assert (found[0].shape, found[0].tobytes()) == (tuple(s), (-X).tobytes())
+    assert engine.quick({"x": X, "s": np.array([4, 3])}) is None
+    assert engine.quick({"x": X, "s": [2, 6]}) is None  # type: ignore[dict-item]
+    assert engine.quick({"x": X}) is None
+    with pytest.raises(FeedError):
+        engine.run({"x": X})
 
 
 def test_a_trap_is_told_in_full_each_time(way: str) -> None:

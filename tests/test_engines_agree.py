@@ -69,6 +69,12 @@ SKETCHES: dict[str, Sketch] = {
             for n, limit in ((9, 3), (4, 9))
         ],
     ),
+    "TopK": (
+        [node("TopK", "x k", "y i", largest=0), node("TopK", "x k", "z j", axis=0)],
+        {**MATRIX, "k": (INT, [1])},
+        "y i z j",
+        [{"x": few(n, m), "k": np.array([k])} for n, m, k in ((40, 70, 20), (90, 33, 9))],
+    ),
     "RandomNormalLike": (
         [node("RandomNormalLike", "x", "y")],
         MATRIX,

@@ -52,7 +52,7 @@ TABLE = {
     "native": f"{IR} settings graph infer plan passes feeds memory emit build calls threads tune"
     " numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build calls numpy",
-    "whole": f"{SIZES} graph infer passes numpy",
+    "whole": f"{SIZES} graph feeds infer passes numpy",
     "engines": f"{SIZES} settings graph ops infer feeds machine stages whole compiler native",
     "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",

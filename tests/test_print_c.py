@@ -131,6 +131,7 @@ def structure_cases() -> list[Case]:
         (protected(), [x]),
         (window(), [np.random.default_rng(2).normal(size=(2, 32, 9, 9)).astype(np.float16)]),
         (scan(), [np.arange(-25, 25, dtype=np.int32)]),
+        (collatz(), [np.arange(1, 41, dtype=np.int64)]),
         (softmax(), [np.random.default_rng(3).normal(size=(4, 3, 50)).astype(np.float32)]),
         (gather(), [np.arange(-20, 20, dtype=np.int64) % 50 - 25, x]),
         (moves(), [np.array([0x7FC12345, 0xFFC00001, 0x7F800001, 5], np.uint32).view(np.float32)]),
@@ -178,6 +179,19 @@ def scan() -> Kernel:
         with k.when(total < -100):
             k.store(zero, (i * 2 + 1,), total // 3)
     return k.kernel("scan", [x], [y])
+
+
+def collatz() -> Kernel:
+    """Loops that do nothing any more once a condition of locals has failed."""
+    k = Builder(1)
+    x, y = operand("x", t.int64, (40,)), k.tensor((40,), t.int64)
+    with k.loop(40) as i:
+        steps, value = k.local(lift(0)), k.local(x[i])
+        with k.loop(200), k.when(value.ne(1)):
+            k.set(value, where((value % 2).eq(0), value // 2, value * 3 + 1))
+            k.set(steps, steps + 1)
+        k.store(y, (i,), steps)
+    return k.kernel("collatz", [x], [y])
 
 
 def softmax() -> Kernel:
@@ -305,6 +319,11 @@ def test_sizes_of_one_class_of_shapes_are_parameters() -> None:
 def test_what_an_inner_axis_does_not_change_is_computed_outside_it() -> None:
     text = print_c(softmax()).text
     assert text.index("sx_sum16_f32(") < text.rindex("for (")
+
+
+def test_a_loop_is_left_where_its_condition_of_locals_has_failed() -> None:
+    assert "break;" in print_c(collatz()).text
+    assert "break;" not in print_c(scan()).text
 
 
 def test_the_prelude_holds_only_what_is_used() -> None:

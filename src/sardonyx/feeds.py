@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from sardonyx.types import (
     Value,
     ValueType,
 )
+
+Values: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 def checked(graph: Graph, feeds: Mapping[str, Value]) -> dict[str, Value]:
@@ -52,6 +55,13 @@ def fitting(name: str, value: Value, wanted: ValueType | None) -> Value:
                 raise FeedError(f"'{name}' is fed with {type(value).__name__}, expected a dict")
             return value
     return value
+
+
+def values_key(names: Iterable[str], feeds: Mapping[str, Value]) -> Values:
+    """The bytes of those inputs that are fed with arrays: what their values decide is kept by
+    them."""
+    fed = ((n, feeds[n]) for n in names if n in feeds)
+    return tuple((n, v.tobytes()) for n, v in fed if isinstance(v, np.ndarray))
 
 
 def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
-from sardonyx.feeds import checked, unified
+from sardonyx.feeds import Values, checked, unified, values_key
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values
 from sardonyx.kernel.c99.print_c import print_c
@@ -104,6 +104,7 @@ class NativeEngine:
         self._lock = threading.RLock()
         self._last: tuple[int, int] | None = None  # N and its lower bound
         self._quick: Call | None = None  # for the sizes of the last run
+        self._by_values: dict[Values, tuple[Call, tuple[int, int]]] = {}  # where values decide
         if not self._specific:
             self._general(overridden=False)
 
@@ -129,15 +130,27 @@ class NativeEngine:
             found = self._call(compiled, made, offsets, dims, fed)
             if key not in compiled.calls and len(compiled.calls) < PLANS:
                 compiled.calls[key] = self._prepared(compiled, made, offsets, dims, fed)
-        if not self._deciding:
-            self._quick = compiled.calls.get(key)
+        self._keep(compiled.calls.get(key), fed)
         return found
 
     def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
-        """The outputs in order, where the feeds are arrays like those of the last run; None where
-        `run` has to look at them."""
+        """The outputs in order, where the feeds are arrays like those of the last run (with the
+        same values of what decides sizes); None where `run` has to look at them."""
         call = self._quick
+        if self._by_values:
+            kept = self._by_values.get(values_key(self._deciding, feeds))
+            if kept is not None:
+                call, self._last = kept
         return None if call is None else call(feeds)
+
+    def _keep(self, call: Call | None, fed: Mapping[str, Array]) -> None:
+        """The call of this run is the one to try next, with the same values where some decide."""
+        if not self._deciding:
+            self._quick = call
+        elif call is not None and self._last is not None:
+            if len(self._by_values) >= PLANS:
+                self._by_values.clear()
+            self._by_values[values_key(self._deciding, fed)] = call, self._last
 
     def general(self) -> _Compiled | None:
         """The one program for all shapes, if it has been made and no value decides a size."""
@@ -177,7 +190,7 @@ class NativeEngine:
         return self._symbolic[overridden]
 
     def _specialised(self, fed: Mapping[str, Array]) -> _Compiled:
-        values = tuple((n, fed[n].tobytes()) for n in self._deciding if n in fed)
+        values = values_key(self._deciding, fed)
         shapes = tuple((n, v.shape) for n, v in fed.items())
         key = (values, tuple(sorted(shapes)))
         if key not in self._special:

@@ -310,7 +310,9 @@ class Runner(Generic[Made]):
 
     def run(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs of a graph whose inputs have these values."""
-        return self._run(self.execution(graph, values, frozenset(graph.symbols)))
+        known = self._stages.get(graph)
+        symbols = frozenset(graph.symbols) if known is None else known.symbols
+        return self._run(self.execution(graph, values, symbols))
 
     def _body(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
         return self._run(self.execution(graph, values))

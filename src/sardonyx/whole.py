@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from sardonyx.errors import ModelError, Undetermined
+from sardonyx.feeds import Values, values_key
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, infer, value_inputs
 from sardonyx.passes.lower import lower
@@ -38,9 +39,6 @@ class Program(Protocol):
         """N and its lower bound."""
 
 
-Deciding = tuple[tuple[str, bytes], ...]  # inputs whose values a program is made for
-
-
 @dataclass(slots=True, eq=False)
 class Programs:
     """The programs of one graph."""
@@ -50,7 +48,7 @@ class Programs:
     made: dict[object, Program | None] = field(default_factory=dict)
     _sizes: frozenset[str] = field(init=False)  # inputs whose values decide sizes
     _asked: dict[object, int] = field(default_factory=dict)
-    _last: tuple[Deciding, Program] | None = None
+    _last: tuple[Values, Program] | None = None  # the values that it is made for
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -61,9 +59,8 @@ class Programs:
         if self._last is None:
             return None
         values, program = self._last
-        if all(n in feeds and np.asarray(feeds[n]).tobytes() == v for n, v in values):
-            return program.quick(feeds)
-        return None
+        same = values_key((n for n, _ in values), feeds) == values
+        return program.quick(feeds) if same else None
 
     def find(self, fed: Mapping[str, Value]) -> Program | None:
         """The program for these feeds, made now if it is time; None where stages have to do."""
@@ -76,7 +73,7 @@ class Programs:
             sizes = self._sizes & arrays.keys()
             small = {n for n, v in arrays.items() if v.size <= SMALL and v.dtype.kind in "biu"}
             for names in (sizes, sizes | small):
-                values = tuple((n, arrays[n].tobytes()) for n in sorted(names))
+                values = values_key(sorted(names), arrays)
                 key = shapes, values
                 if key not in self.made and self._is_time(key):
                     self.made[key] = self._program(arrays, values)
@@ -96,7 +93,7 @@ class Programs:
             self._asked.clear()
         return len(self.made) < 2 or self._asked.get(key, 0) >= OFTEN
 
-    def _program(self, arrays: Mapping[str, Array], values: Deciding) -> Program | None:
+    def _program(self, arrays: Mapping[str, Array], values: Values) -> Program | None:
         types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in arrays.items()}
         try:
             graph = bind(self.graph, types, arrays)

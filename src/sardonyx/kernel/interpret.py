@@ -38,7 +38,18 @@ from sardonyx.kernel.expr import (
     walk,
 )
 from sardonyx.kernel.folds import fused_dot, identity, lanes, select
-from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
+from sardonyx.kernel.ir import (
+    Compute,
+    For,
+    If,
+    Kernel,
+    Set,
+    Stmt,
+    Store,
+    expressions,
+    lasting,
+    statements,
+)
 from sardonyx.types import Array
 
 BUDGET = 1 << 22  # elements of one evaluated operand of a fold
@@ -123,8 +134,11 @@ def _execute(s: Stmt, scope: _Scope) -> None:
         case Compute():
             _compute(s, scope)
         case For(axis, body):
+            only = lasting(s)
             for i in range(_extent(axis.extent)):
                 scope.axes[axis] = np.array(i, np.int64)
+                if only is not None and not bool(_eval(only.cond, scope)):
+                    break
                 for inner in body:
                     _execute(inner, scope)
         case If(cond, then, otherwise):

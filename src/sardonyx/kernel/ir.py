@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Local
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Local, Size, walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +116,17 @@ def nested(axes: Sequence[Axis], body: Sequence[Stmt]) -> tuple[Stmt, ...]:
     for a in reversed(axes):
         body = (For(a, tuple(body)),)
     return tuple(body)
+
+
+def lasting(s: For) -> If | None:
+    """All that a loop does, where it is under one condition of locals: when that has failed once,
+    no later turn does anything."""
+    match s.body:
+        case (If(cond, _, ()) as only,) if all(
+            isinstance(e, Local | Const | Size | Alu) for e in walk(cond)
+        ):
+            return only
+    return None
 
 
 def mapped(s: Stmt, value: Callable[[Expr], Expr], target: Callable[[Buffer], Buffer]) -> Stmt:

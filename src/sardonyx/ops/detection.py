@@ -9,7 +9,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import less, sift
+from sardonyx.ops.order import Element, less, put, sift
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, clamp
@@ -46,31 +46,35 @@ def non_max_suppression_count(
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
         start, count = k.local(total), k.local(lift(0))
-        candidates = k.compute((n,), lambda _: 0, t.int64)
+        index, score = (
+            k.compute((n,), lambda _: 0, t.int64),
+            k.compute((n,), lambda _: 0.0, scores.dtype),
+        )
+        candidates = index, score
         with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
-            k.store(candidates, (count,), i)
+            put(k, candidates, count, (i, scores[b, c, i]))
             k.set(count, count + 1)
 
-        def before(i: Expr, j: Expr) -> Expr:
-            one, two = scores.guard((b, c, i)), scores.guard((b, c, j))
-            return less(two, one) | (~less(one, two) & (i < j))
+        def before(one: Element, other: Element) -> Expr:
+            (i, x), (j, y) = one, other
+            return less(y, x) | (~less(x, y) & (i < j))
 
         with k.loop(n) as back, k.when(back < count):
             sift(k, candidates, count - 1 - back, count, before)
         with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):
             end = k.local(count - 1 - taken)
-            index = k.local(candidates.guard((0,)))
-            k.store(candidates, (0,), candidates.guard((end,)))
+            best = k.local(index.guard((0,)))
+            put(k, candidates, lift(0), tuple(p.guard((end,)) for p in candidates))
             sift(k, candidates, lift(0), end, before)
 
             def overlaps(s: Expr) -> Expr:
                 other = selected.guard((start + s, lift(2)))
-                one, two = (_box(boxes, b, i, bool(center_point_box)) for i in (index, other))
+                one, two = (_box(boxes, b, i, bool(center_point_box)) for i in (best, other))
                 return _overlap(one, two, _scalar(iou_threshold, lift(0.0, boxes.dtype)))
 
             lost = k.fold("or", (most,), overlaps, lambda s: s < total - start)
             with k.when(~lost):
-                for column, value in enumerate((b, c, index)):
+                for column, value in enumerate((b, c, best)):
                     k.store(selected, (total, lift(column)), value)
                 k.set(total, total + 1)
     return k.compute((), lambda: total, t.int64), selected

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, alu, lift, where
+from sardonyx.kernel.expr import Expr, Operand, alu, lift, where
 from sardonyx.ops.common import minimum
 
 PASSES = 48  # of a merge sort; no tensor has more than 2**48 elements
 At = Callable[[Expr], Expr]
-After = Callable[[Expr, Expr], Expr]
+Heap = tuple[Tensor, ...]  # the parts of its elements, each [n]: what they are compared by
+Element = tuple[Expr, ...]
+After = Callable[[Element, Element], Expr]
 
 
 def less(x: Expr, y: Expr) -> Expr:
@@ -62,18 +64,30 @@ def stable_order(
     return lambda position: order.guard((side, position))
 
 
-def sift(k: Builder, heap: Tensor, root: Expr, end: Expr, after: After) -> None:
+def sift(k: Builder, heap: Heap, root: Expr, end: Expr, after: After) -> None:
     """The element at the root moves down, below each that is after it, among the first `end`."""
-    (count,) = heap.shape
-    element, hole = k.local(heap.guard((root,))), k.local(root)
+    (count,) = heap[0].shape
+    element, hole = _element(k, heap, root), k.local(root)
     moving = k.local(hole * 2 + 1 < end)
     with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
         left = k.local(hole * 2 + 1)
         right = minimum(left + 1, end - 1)
-        below = k.local(where(after(heap.guard((right,)), heap.guard((left,))), right, left))
-        k.set(moving, after(heap.guard((below,)), element))
+        second = after(_element(k, heap, right), _element(k, heap, left))
+        below = k.local(where(second, right, left))
+        child = _element(k, heap, below)
+        k.set(moving, after(child, element))
         with k.when(moving):
-            k.store(heap, (hole,), heap.guard((below,)))
+            put(k, heap, hole, child)
             k.set(hole, below)
             k.set(moving, hole * 2 + 1 < end)
-    k.store(heap, (hole,), element)
+    put(k, heap, hole, element)
+
+
+def put(k: Builder, heap: Heap, at: Expr, element: Sequence[Operand]) -> None:
+    """The element stands at that place of the heap."""
+    for part, value in zip(heap, element, strict=True):
+        k.store(part, (at,), value)
+
+
+def _element(k: Builder, heap: Heap, at: Expr) -> Element:
+    return tuple(k.local(part.guard((at,))) for part in heap)

@@ -6,10 +6,11 @@ from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift
+from sardonyx.kernel.expr import Expr, Operand, lift, widen
+from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import less, sift
+from sardonyx.ops.order import Element, less, put, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
@@ -54,24 +55,36 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         def beats(x: Expr, y: Expr) -> Expr:
             return less(y, x) if largest else less(x, y)
 
-        def after(j: Expr, other: Expr) -> Expr:
-            x, y = value(j), value(other)
-            return beats(y, x) | (~beats(x, y) & (j > other))
+        def after(one: Element, other: Element) -> Expr:
+            (i, x), (j, y) = one, other
+            return beats(y, x) | (~beats(x, y) & (i > j))
 
-        heap = k.compute((count,), lambda j: j, t.int64)
+        first = k.compute((count,), lambda j: j, t.int64)
+        heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
         with k.loop(count) as back:
             sift(k, heap, count - 1 - back, lift(count), after)
-        least = k.local(value(heap.guard((0,))))
-        with k.loop(size - count) as later, k.when(beats(value(later + count), least)):
-            k.store(heap, (0,), later + count)
-            sift(k, heap, lift(0), lift(count), after)
-            k.set(least, value(heap.guard((0,))))
+        least = k.local(heap[1].guard((0,)))
+
+        def offer(j: Expr) -> None:
+            with k.when(beats(value(j), least)):
+                put(k, heap, lift(0), (j, widen(value(j))))
+                sift(k, heap, lift(0), lift(count), after)
+                k.set(least, heap[1].guard((0,)))
+
+        blocks = (size - count) // LANES
+        with k.loop(blocks) as block:
+            start = block * LANES + count
+            found_one = k.fold("or", (LANES,), lambda j: beats(value(start + j), least))
+            with k.when(found_one), k.loop(LANES) as j:
+                offer(start + j)
+        with k.loop(size - count - blocks * LANES) as rest:
+            offer(rest + count + blocks * LANES)
         with k.loop(count) as back:
             end = k.local(count - 1 - back)
-            last, root = k.local(heap.guard((end,))), k.local(heap.guard((0,)))
-            k.store(heap, (0,), last)
-            k.store(heap, (end,), root)
+            last, root = (tuple(k.local(p.guard((at,))) for p in heap) for at in (end, lift(0)))
+            put(k, heap, lift(0), last)
+            put(k, heap, end, root)
             sift(k, heap, lift(0), end, after)
         with k.loop(count) as j:
-            k.store(found, replaced(i, a, j), heap[j])
+            k.store(found, replaced(i, a, j), heap[0][j])
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found

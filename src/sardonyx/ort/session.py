@@ -73,7 +73,7 @@ class Session:
         name, type or shape, and RuntimeError for what is no array; they are FeedErrors too. A trap
         of an operator is an InvalidArgument that is a RunError.
         """
-        if self._quick is not None and run_options is None:
+        if self._quick is not None and run_options is None and isinstance(input_feed, dict):
             outputs = self._quick(input_feed)
             if outputs is not None:
                 return outputs if not output_names else self._chosen(outputs, output_names)

@@ -35,6 +35,7 @@ from sardonyx.kernel.ir import (
     Stmt,
     Store,
     expressions,
+    lasting,
     statements,
 )
 from sardonyx.kernel.ranges import inside
@@ -177,7 +178,10 @@ def statement(s: Stmt, names: Writer) -> list[str]:
         case Compute():
             return compute(s, names)
         case For(axis, body):
-            head = names.loop(axis)
+            head, only = names.loop(axis), lasting(s)
+            if only is not None and axis not in names.fixed and not is_short(axis):
+                lines, (text,) = evaluate(names, [only.cond])
+                return [head, *lines, f"if (!{text}) break;", *_all(only.then, names), "}"]
             return [rolled(head) if is_pair(axis, body) else head, *_all(body, names), "}"]
         case If(cond, then, otherwise):
             lines, (text,) = evaluate(names, [cond])
@@ -228,6 +232,11 @@ def is_run(axis: Axis, index: Sequence[Expr], e: Expr) -> bool:
     free = free_axes(e, *index)
     others = (*index, *(i for x in loads for i in x.index[:-1]))
     return bool(loads) and all(axis not in free[id(i)] for i in others)
+
+
+def is_short(axis: Axis) -> bool:
+    """Whether a loop has so few turns that leaving it early costs more than it saves."""
+    return isinstance(axis.extent, int) and axis.extent <= SHORT
 
 
 def is_pair(axis: Axis, body: tuple[Stmt, ...]) -> bool:

@@ -56,7 +56,7 @@ from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_p
 from sardonyx.kernel.c99.write import Writer
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, lasting, statements
 from sardonyx.kernel.payloads import unseen
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
@@ -106,7 +106,7 @@ def _statement(
     match s:
         case Compute():
             return _compute(s, names, helpers, scope)
-        case For():
+        case For() if lasting(s) is None:
             share = share_of_loop(s, kernel) if names.threads and not scope.loops else None
 
             def loop() -> list[str]:
