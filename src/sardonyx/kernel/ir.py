@@ -5,8 +5,9 @@
     stmt   = Compute(buffer, axes, expr)              each element once, in no particular order
            | For(axis, stmt*, apart)                  in ascending order; apart: the pass that made
                                                       it answers for it that each turn writes
-                                                      elements of its own, and of temporaries reads
-                                                      what it wrote itself: any order gives the same
+                                                      elements of its own, and of what it writes
+                                                      reads what it wrote itself: any order gives
+                                                      the same
            | If(cond, stmt*, stmt*)
            | Set(local, expr)
            | Store(buffer, index, expr, proven, raw)  traps when the index is out of bounds; proven:

@@ -7,7 +7,7 @@
 Where V and Y choose one of many expressions by an index, all of them are computed for one tile and
 sixteen channels together, and what they share once. Tiles are counted through the whole batch; the
 last block counts its last tile again. Each value is what it was, so no bit changes. Where there are
-blocks enough, threads share them out, each with a V and a P of its own; else the products of each.
+blocks enough, threads share them out, each with a V and a P of its own; else the tiles of each.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _parts(kernel: Kernel) -> _Parts | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
-    """A block of `count` tiles: what it holds of V and of P, one tile of outputs and of x, bytes on
-    their way, and the tile at hand: its number in all, in the batch, down and across."""
+    """A block of `count` tiles: what it holds of V and of P, one tile of outputs and of x, and
+    bytes on their way."""
 
     size: int
     blocks: int
@@ -103,10 +103,28 @@ class _Block:
     one: Buffer
     held: Buffer
     line: Buffer
+
+    @property
+    def apart(self) -> bool:
+        """Whether threads share out the blocks, and not the tiles of each."""
+        return isinstance(self.axis.extent, int) and self.axis.extent >= APART
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tile:
+    """The tile at hand: where it stands in its block, its number in all, in the batch, down and
+    across."""
+
+    r: Axis
     number: Local
     n: Local
     row: Local
     column: Local
+
+
+def _tile(block: _Block) -> _Tile:
+    found = (Local(name, t.int64) for name in ("tile", "n", "row", "column"))
+    return _Tile(Axis("r", block.count), *found)
 
 
 def _block(parts: _Parts) -> _Block | None:
@@ -119,7 +137,6 @@ def _block(parts: _Parts) -> _Block | None:
     count = _count(total, size * size * each // 8)
     whole = filters % LANES == 0
     sums = (count, filters // LANES, size, size, LANES) if whole else (size, size, count, filters)
-    found = (Local(name, t.int64) for name in ("tile", "n", "row", "column"))
     return _Block(
         size, blocks, filters, count,
         Axis("b", (total + (count - 1)) // count),
@@ -128,7 +145,6 @@ def _block(parts: _Parts) -> _Block | None:
         Buffer("one", kinds[1], (size, size, LANES)),
         Buffer("held", parts.patch.source.dtype, (size, size, LANES)),
         Buffer("line", parts.outputs.buffer.dtype, (LANES,)),
-        *found,
     )  # fmt: skip
 
 
@@ -146,32 +162,38 @@ def _blocked(parts: _Parts, kernel: Kernel) -> Kernel | None:
     block = _block(parts)
     if block is None:
         return None
-    first, second = Axis("r", block.count), Axis("r", block.count)
+    first, second = _tile(block), _tile(block)
     body = (
         _each(parts, block, first, _inputs(parts, block, first)),
         _products(parts, block),
-        _each(parts, block, second, _outputs(parts, block, second)),
+        _each(parts, block, second, _outputs(parts, block, second), once=True),
     )
     gone = parts.patches.buffer, parts.products.buffer
     kept = (b for b in kernel.temporaries if b not in gone)
     more = [block.held] if parts.patch.open else []
     more += [block.line] if block.line.dtype.bits == 8 else []
-    blocks = block.axis.extent
-    loop = For(block.axis, body, apart=isinstance(blocks, int) and blocks >= APART)
+    loop = For(block.axis, body, apart=block.apart)
     temporaries = (*kept, block.v, block.p, block.one, *more)
     return replace(kernel, temporaries=temporaries, body=(*parts.before, loop))
 
 
-def _each(parts: _Parts, block: _Block, r: Axis, body: Sequence[Stmt]) -> For:
-    """body for each tile r of a block."""
+def _each(
+    parts: _Parts, block: _Block, tile: _Tile, body: Sequence[Stmt], once: bool = False
+) -> For:
+    """body for each tile of a block; once: not for those that the last block counts again."""
     _, down, across = parts.tiles
-    found = (
-        Set(block.number, minimum(block.axis * block.count + r, product(parts.tiles) - 1)),
-        Set(block.n, block.number // (down * across)),
-        Set(block.row, block.number // across % down),
-        Set(block.column, block.number % across),
+    total = product(parts.tiles)
+    number = block.axis * block.count + tile.r
+    found: tuple[Stmt, ...] = (
+        Set(tile.number, minimum(number, total - 1)),
+        Set(tile.n, tile.number // (down * across)),
+        Set(tile.row, tile.number // across % down),
+        Set(tile.column, tile.number % across),
+        *body,
     )
-    return For(r, (*found, *body))
+    if once and not (isinstance(total, int) and total % block.count == 0):
+        found = (If(number < total, found),)
+    return For(tile.r, found, apart=not block.apart)
 
 
 def _strips(extent: int) -> Iterator[tuple[Sequence[Axis], Axis, Expr]]:
@@ -185,12 +207,12 @@ def _strips(extent: int) -> Iterator[tuple[Sequence[Axis], Axis, Expr]]:
         yield (), lane, lane + whole * LANES
 
 
-def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
+def _inputs(parts: _Parts, block: _Block, tile: _Tile) -> list[Stmt]:
     """What transforms the patch of one tile, sixteen channels at a time. A patch that lies partly
     outside x is gathered first, with its zeros."""
     patch, size = parts.patch, block.size
     _, _, n, row, column, channel, lane = parts.patches.axes
-    here: dict[Axis, Expr] = {n: block.n, row: block.row, column: block.column}
+    here: dict[Axis, Expr] = {n: tile.n, row: tile.row, column: tile.column}
     corner = Local("top", t.int64), Local("left", t.int64)
     pairs = list(zip(corner, patch.dims, strict=True))
     made: list[Stmt] = [Set(local, rewrite(patch.low[d], here)) for local, d in pairs]
@@ -208,7 +230,7 @@ def _inputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
         def held(i: Expr, j: Expr, lanes: Axis = lanes) -> Load:
             return Load(block.held, (i, j, lanes))
 
-        target = r, where[channel]
+        target = tile.r, where[channel]
         direct = _transformed(parts, block, target, lanes, element)
         if not patch.open:
             made += nested(strip, [direct])
@@ -270,16 +292,16 @@ def _products(parts: _Parts, block: _Block) -> Compute:
     return Compute(block.p, axes, rewrite(e, given))
 
 
-def _outputs(parts: _Parts, block: _Block, r: Axis) -> list[Stmt]:
+def _outputs(parts: _Parts, block: _Block, tile: _Tile) -> list[Stmt]:
     """What transforms the sums of one tile, and stores its outputs."""
     s, form, made = parts.outputs, parts.form, list[Stmt]()
     edge = Axis("i", form.edge), Axis("j", form.edge)
-    places = block.row * form.edge + edge[0], block.column * form.edge + edge[1]
+    places = tile.row * form.edge + edge[0], tile.column * form.edge + edge[1]
     assert isinstance(form.lanes.extent, int)
     for strip, lanes, c in _strips(form.lanes.extent):
-        where: dict[Axis, Expr] = {s.axes[0]: block.n, form.lanes: c}
+        where: dict[Axis, Expr] = {s.axes[0]: tile.n, form.lanes: c}
         found: dict[Expr, Expr] = {
-            x: Load(block.p, _sum_at(block, r, x.index[:2], rewrite(x.index[-1], where)))
+            x: Load(block.p, _sum_at(block, tile.r, x.index[:2], rewrite(x.index[-1], where)))
             for x in loads_of(form.core, parts.products.buffer)
         }
         found |= {e: edge[d] for e, d in form.places}

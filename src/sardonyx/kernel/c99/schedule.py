@@ -53,10 +53,10 @@ from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
 from sardonyx.kernel.c99.print_windows import packed_window, print_windows
 from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_pairs
-from sardonyx.kernel.c99.write import Writer
+from sardonyx.kernel.c99.write import Writer, bare, evaluate
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, lasting, statements
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, lasting, statements
 from sardonyx.kernel.payloads import unseen
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
@@ -107,7 +107,7 @@ def _statement(
         case Compute():
             return _compute(s, names, helpers, scope)
         case For() if lasting(s) is None:
-            share = share_of_loop(s, kernel) if names.threads and not scope.loops else None
+            share = share_of_loop(s, kernel) if names.threads else None
 
             def loop() -> list[str]:
                 fixed = s.axis in names.fixed
@@ -125,6 +125,11 @@ def _statement(
                 return [head, *(x for lines in below for x in lines), "}"]
 
             return loop() if share is None else print_share(s, share, loop, names, scope, helpers)
+        case If(cond, then, otherwise):
+            lines, (text,) = evaluate(names, [cond])
+            yes = [x for y in then for x in _statement(y, names, helpers, scope, kernel)]
+            no = [x for y in otherwise for x in _statement(y, names, helpers, scope, kernel)]
+            return [*lines, f"if ({bare(text)}) {{", *yes, *(["} else {", *no] if no else []), "}"]
     return statement(s, names)
 
 

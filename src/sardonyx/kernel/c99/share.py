@@ -112,10 +112,17 @@ def is_sure(s: For, kernel: Kernel) -> bool:
 
 
 def private(kernel: Kernel) -> Iterator[tuple[Buffer, ...]]:
-    """What each thread needs for itself, for every statement of the kernel."""
-    for s in kernel.body:
-        share = share_of_loop(s, kernel) if isinstance(s, For) else None
-        if share is not None and share.private:
+    """What each thread needs for itself, for every loop of the kernel that is shared out: the
+    outermost of those that can be."""
+    waiting = list[Stmt](kernel.body)
+    while waiting:
+        s = waiting.pop()
+        if not isinstance(s, For):
+            continue
+        share = share_of_loop(s, kernel)
+        if share is None:
+            waiting += s.body
+        elif share.private:
             yield share.private
 
 
@@ -180,7 +187,7 @@ def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...]
     """The buffers that each thread needs for itself; None where turns depend on one another."""
     inner = list(statements((s,)))
     if s.apart:
-        return _own(inner, kernel) if axes == (s.axis,) else None
+        return _own(axes, inner, kernel) if axes == (s.axis,) else None
     written = {x.buffer.root for x in inner if isinstance(x, Compute)}
     if any(b.dtype.is_packed for b in written) or not _is_alone(written, inner, kernel):
         return None
@@ -191,12 +198,16 @@ def _private(axes: Sequence[Axis], s: For, kernel: Kernel) -> tuple[Buffer, ...]
     return _ordered(written, kernel)
 
 
-def _own(inner: Sequence[Stmt], kernel: Kernel) -> tuple[Buffer, ...] | None:
-    """The temporaries that a loop writes; None where they are of use outside of it."""
+def _own(axes: Sequence[Axis], inner: Sequence[Stmt], kernel: Kernel) -> tuple[Buffer, ...] | None:
+    """The temporaries that only a loop over the axes uses; None where one that it writes is of
+    use outside of it, and turns do not write parts of their own."""
     written = {x.buffer.root for x in inner if isinstance(x, Compute | Store)}
-    own = written & set(kernel.temporaries)
+    found = written & set(kernel.temporaries)
+    own = {b for b in found if _is_alone({b}, inner, kernel)}
     packed = any(b.dtype.is_packed for b in written)
-    return None if packed or not _is_alone(own, inner, kernel) else _ordered(own, kernel)
+    if packed or not all(_is_apart(b, axes, inner) for b in found - own):
+        return None
+    return _ordered(own, kernel)
 
 
 def _ordered(buffers: set[Buffer], kernel: Kernel) -> tuple[Buffer, ...]:
