@@ -30,6 +30,10 @@ def few(*shape: int) -> Array:
     return RANDOM.integers(-1, 2, shape).astype(np.float32)
 
 
+def normal(*shape: int) -> Array:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
 def flags(*values: int) -> Array:
     return np.array(values, bool)
 
@@ -67,6 +71,17 @@ SKETCHES: dict[str, Sketch] = {
                 "i": np.float32(0.4),
             }
             for n, limit in ((9, 3), (4, 9))
+        ],
+    ),
+    "MatMul": (  # of few rows and of many by one program: packed on the fly where it pays
+        [node("MatMul", "x y", "z"), node("Softmax", "z", "p"), node("MatMul", "p w", "v")],
+        {"x": (F, [2, "S", 20]), "y": (F, [2, 20, "T"]), "w": (F, [2, "T", 20])},
+        "z v",
+        [
+            {
+                "x": normal(2, s, 20), "y": normal(2, 20, u), "w": normal(2, u, 20),
+            }
+            for s, u in ((1, 1), (3, 17), (4, 17), (40, 33), (5, 1))
         ],
     ),
     "TopK": (

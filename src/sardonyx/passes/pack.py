@@ -40,7 +40,7 @@ from sardonyx.kernel.expr import (
     walk,
     where,
 )
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, statements
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, statements
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -65,7 +65,9 @@ def _packed(launch: Launch, weights: set[str]) -> Launch:
     for s in kernel.body:
         pairs = _pairs(s, constant, 1, len(made))
         made += [copy.buffer for copy, _ in pairs.values()]
-        body += [*(copy for copy, _ in pairs.values()), _with(s, pairs)]
+        steps = *(copy for copy, _ in pairs.values()), _with(s, pairs)
+        few = None if isinstance(s, For) or not pairs else _may_be_few(s, constant)
+        body += steps if few is None else [If(few, (s,), steps)]
     if not made:
         return launch
     temporaries = (*kernel.temporaries, *made)
@@ -140,9 +142,20 @@ def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     if known:
         return max(known, key=_in_use)
     c = contraction(s, s.axes[-1]) if s.axes else None
-    if c is None or c.terms == 1 or not at_least(c.rows * times, FEW_ROWS):
+    rows: Dim = 0 if c is None else c.rows * times
+    if c is None or c.terms == 1 or (isinstance(rows, int) and rows < FEW_ROWS):
+        return None
+    if times != 1 and not at_least(rows, FEW_ROWS):
         return None
     return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
+
+
+def _may_be_few(s: Stmt, constant: set[Buffer]) -> Expr | None:
+    """Whether s has too few rows to pack on the fly, where sizes that are not numbers say so."""
+    c = _best(s, constant, 1) if isinstance(s, Compute) else None
+    if c is None or is_constant(c.b, constant) or at_least(c.rows, FEW_ROWS):
+        return None
+    return lift(c.rows) < FEW_ROWS
 
 
 def _in_use(c: Contraction) -> float:

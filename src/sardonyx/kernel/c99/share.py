@@ -21,7 +21,18 @@ from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.work import UNIT, point, work
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, free_axes, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Set, Stmt, Store, expressions, statements
+from sardonyx.kernel.ir import (
+    Compute,
+    For,
+    If,
+    Kernel,
+    Set,
+    Stmt,
+    Store,
+    expressions,
+    lasting,
+    statements,
+)
 from sardonyx.kernel.ranges import inside
 
 ENOUGH = 64  # points; with so many there is no need for another axis
@@ -116,14 +127,15 @@ def private(kernel: Kernel) -> Iterator[tuple[Buffer, ...]]:
     outermost of those that can be."""
     waiting = list[Stmt](kernel.body)
     while waiting:
-        s = waiting.pop()
-        if not isinstance(s, For):
-            continue
-        share = share_of_loop(s, kernel)
-        if share is None:
-            waiting += s.body
-        elif share.private:
-            yield share.private
+        match waiting.pop():
+            case If(_, then, otherwise):
+                waiting += (*then, *otherwise)
+            case For() as s if lasting(s) is None:
+                share = share_of_loop(s, kernel)
+                if share is None:
+                    waiting += s.body
+                elif share.private:
+                    yield share.private
 
 
 def worker_bytes(kernel: Kernel) -> Dim:
