@@ -74,12 +74,16 @@ SKETCHES: dict[str, Sketch] = {
         ],
     ),
     "MatMul": (  # of few rows and of many by one program: packed on the fly where it pays
-        [node("MatMul", "x y", "z"), node("Softmax", "z", "p"), node("MatMul", "p w", "v")],
-        {"x": (F, [2, "S", 20]), "y": (F, [2, 20, "T"]), "w": (F, [2, "T", 20])},
+        [
+            node("MatMul", "x y", "q"), node("Div", "q c", "z"), node("Softmax", "z", "p"),
+            node("MatMul", "p w", "v"),
+        ],
+        {"x": (F, [2, "S", 20]), "y": (F, [2, 20, "T"]), "w": (F, [2, "T", 20]), "c": (F, [])},
         "z v",
         [
             {
                 "x": normal(2, s, 20), "y": normal(2, 20, u), "w": normal(2, u, 20),
+                "c": np.float32(3),
             }
             for s, u in ((1, 1), (3, 17), (4, 17), (40, 33), (5, 1))
         ],

@@ -20,7 +20,7 @@ No form changes the order of a fold, so each gives the bits of the plain loops.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sardonyx.kernel.c99.beside import beside
@@ -121,16 +121,25 @@ def _statement(
                 inner = replace(scope, loops=(*scope.loops, s.axis))
                 if late is not None:
                     return _late(late, head, fixed, names, helpers, inner, kernel)
-                below = (_statement(x, names, helpers, inner, kernel) for x in s.body)
-                return [head, *(x for lines in below for x in lines), "}"]
+                return [head, *_block(s.body, names, helpers, inner, kernel), "}"]
 
             return loop() if share is None else print_share(s, share, loop, names, scope, helpers)
         case If(cond, then, otherwise):
             lines, (text,) = evaluate(names, [cond])
-            yes = [x for y in then for x in _statement(y, names, helpers, scope, kernel)]
-            no = [x for y in otherwise for x in _statement(y, names, helpers, scope, kernel)]
+            yes, no = (_block(x, names, helpers, scope, kernel) for x in (then, otherwise))
             return [*lines, f"if ({bare(text)}) {{", *yes, *(["} else {", *no] if no else []), "}"]
     return statement(s, names)
+
+
+def _block(
+    body: Sequence[Stmt], names: Writer, helpers: list[list[str]], scope: Scope, kernel: Kernel
+) -> list[str]:
+    """The statements in a pair of braces: what they name ends with it."""
+    before = set(names.given)
+    lines = [line for s in body for line in _statement(s, names, helpers, scope, kernel)]
+    for e in [e for e in names.given if e not in before]:
+        del names.given[e]
+    return lines
 
 
 def _late(
