@@ -1,9 +1,10 @@
-"""Sums of products of uint8 and of weights of int8 are taken of the bytes as they are, wherever
+"""Sums of products of bytes and of weights of int8 are taken of the bytes as they are, wherever
 that is faster than copies of int16.
 
     sum of (x - z) * w  =  sum of x * w  -  z * (sum of w)
 
-The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. Of
+The second sum is known with the weights; a border stands for z. int32 wraps, so this is exact. An x
+of int8 is x + 128 as uint8, and z + 128 its zero point: instructions take one factor unsigned. Of
 weights within 64 a pair of products fits int16 (kernel/c99/contract_u8.h): they are what quantisers
 make for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with
 fewer products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
@@ -29,6 +30,7 @@ from sardonyx.kernel.expr import (
     Fold,
     Load,
     alu,
+    cast,
     free_axes,
     lift,
     walk,
@@ -40,17 +42,20 @@ from sardonyx.passes.program import Launch, unused
 from sardonyx.types import Array, TensorType
 
 AT_ONCE = 4  # terms
+HALF = 128  # int8 + 128 is uint8
 WINDOW = 32  # terms of a window of one channel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Factor:
     """x: the load of bytes in the place of the factor in the fold; zero: what is subtracted from
-    each, an int32 that depends on nothing, or None; statement: what wrote the differences."""
+    each, an int32 that depends on nothing, or None; statement: what wrote the differences; moved:
+    what writes x instead, where it is not there as uint8."""
 
     x: Load
     zero: Expr | None
     statement: Compute
+    moved: Compute | None
 
 
 def of_bytes(
@@ -95,7 +100,7 @@ def of_bytes(
             part = alu("mul", found.zero, part)
         total = alu("sub", total, part)
     given: dict[Fold, Expr] = {fold: total}
-    made = [*([] if copy is None else [copy])]
+    made = [s for s in (found.moved, copy) if s is not None]
     for s in body:
         if s is not found.statement:
             made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
@@ -174,9 +179,11 @@ def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Fac
     x, zero = s.expr, None
     if isinstance(x, Alu) and x.op == "sub":
         x, zero = x.args
-    if not isinstance(x, Cast) or not isinstance(x.x, Load) or x.x.dtype is not t.uint8:
+    if not isinstance(x, Cast) or not isinstance(x.x, Load):
         return None
-    source = x.x
+    source, dtype = x.x, x.x.dtype
+    if dtype is not t.uint8 and dtype is not t.int8:
+        return None
     same = source.mode == "proven" and source.buffer.shape == s.buffer.shape
     if not same or any(i is not axis for i, axis in zip(source.index, s.axes, strict=True)):
         return None
@@ -185,10 +192,16 @@ def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Fac
         return None
     if a.mode == "guard" and zero is not None and number is None:
         return None
+    buffer, moved = source.buffer, None
+    if dtype is t.int8:
+        buffer = Buffer("moved", t.uint8, s.buffer.shape)
+        moved = Compute(buffer, s.axes, cast(cast(source, t.int32) + HALF, t.uint8))
+        zero = lift(HALF, t.int32) if zero is None else zero + HALF
+        number = HALF if s.expr is x else None if number is None else number + HALF
     if number is not None:
         zero = Const(number, t.int32) if number else None
     default = Const(number or 0, t.uint8) if a.mode == "guard" else None
-    return _Factor(Load(source.buffer, a.index, a.mode, default), zero, s)
+    return _Factor(Load(buffer, a.index, a.mode, default), zero, s, moved)
 
 
 def _number(zero: Expr, known: Mapping[Buffer, Array]) -> int | None:
