@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+import pytest
 from nets import Net, check_engines
 
 from sardonyx import build
@@ -18,6 +19,10 @@ PUBLIC void rounded(uint8_t *to, float *x, int64_t count, float zero) {
     sx_round_u8(to + i, x + i, zero);
     sx_near_u8(x + i, zero);
   }
+}
+PUBLIC void rounded_i8(float *x, int64_t count, float zero) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) sx_near_i8(x + i, zero);
 }
 """
 
@@ -44,6 +49,39 @@ def test_every_kind_of_float_gives_its_byte() -> None:
         probe.rounded(*pointers, ctypes.c_int64(len(x)), ctypes.c_float(zero))
         np.testing.assert_array_equal(found, expected)
         assert floats.tobytes() == expected.astype(np.float32).tobytes()  # no -0 either
+
+
+def test_every_kind_of_float_gives_its_signed_byte() -> None:
+    probe = build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+    for zero in (0, 1, -1, -128, 127):
+        x = values()
+        with np.errstate(invalid="ignore"):
+            expected = np.nan_to_num(np.rint(x) + np.float32(zero), nan=0.0).clip(-128, 127)
+        pointer = ctypes.c_void_p(x.ctypes.data)
+        probe.rounded_i8(pointer, ctypes.c_int64(len(x)), ctypes.c_float(zero))
+        assert x.tobytes() == (expected + np.float32(0)).astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("weight", [64, 127])
+def test_signed_bytes_go_through_the_same_sums_in_all_engines(weight: int) -> None:
+    made, rng = Net(), np.random.default_rng(12)
+    for kind, zero, group, size in (
+        ("three", 0, 1, 3), ("one", -7, 1, 1), ("deep", 3, 32, 3), ("few", 0, 1, 5),
+    ):  # fmt: skip
+        channels = 3 if kind == "few" else 32
+        x = made.feed(kind, rng.integers(-128, 128, (2, channels, 17, 17)).astype(np.int8))
+        shape = (32, channels // group, size, size)
+        w = rng.integers(-weight, weight, shape).astype(np.int8)
+        one, y = np.float32(1), np.float32(99 * weight)
+        parts = (x, one, np.int8(zero), w, one, np.int8(0), y, np.int8(zero))
+        pads = [size // 2] * 4
+        conv = made.op("QLinearConv", *parts, group=group, pads=pads)
+        again = (conv, one, np.int8(zero), w[:, :, :1, :1] if group == 1 else w, one, np.int8(0))
+        made.give(conv)
+        if channels == 32:
+            pads = [0] * 4 if group == 1 else pads
+            made.give(made.op("QLinearConv", *again, y, np.int8(9), group=group, pads=pads))
+    check_engines(made)
 
 
 def test_sums_that_leave_bytes_are_saturated_in_all_engines() -> None:

@@ -5,7 +5,7 @@ turn into vectors of 32-bit numbers.
     the expression                for (l..) r[l] = .. q[l] ..;
     and narrowed last             for (l..) out[..] = (uint8_t)r[l];
 
-    what is rounded to uint8      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
+    what is rounded to bytes      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
 
 A loop of elements of two sizes makes gcc take vectors of the smaller one, and spill.
 """
@@ -63,7 +63,7 @@ def print_strip(
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
     if first:
         lines += _inner(s, axis, names, lane, here)
-        last = rounded(s.expr)
+        last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
         if last is not None and _is_along(s.axes, s.buffer.shape, axis):
             floats, zero, made = _floats(last, axis, names, lane, here)
             call = f"sx_round_u8(&{target}, {floats}, {zero});"
@@ -98,16 +98,17 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
 
 
 def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[str]:
-    """The statements for what is rounded to uint8 on the way; its places in the rest have names."""
+    """The statements for what is rounded to bytes on the way (for uint8 at the end, print_strip has
+    others); its places in the rest have names."""
     free, nodes = free_axes(s.expr), list(_always(s.expr, names.given))
     lines: list[str] = []
     for e in reversed(nodes):
         found = rounded(e)
         varies = axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))
-        if found is None or e is s.expr or not varies:
+        if found is None or not varies or (e is s.expr and e.dtype is t.uint8):
             continue
         floats, zero, made = _floats(found, axis, names, lane, here)
-        lines += [*made, f"sx_near_u8({floats}, {zero});"]
+        lines += [*made, f"sx_near_{suffix(e.dtype)}({floats}, {zero});"]
         names.given[e] = f"((int32_t){floats}[{lane}])"
         for user in nodes:
             other = _subtracted(user, e)
@@ -134,12 +135,14 @@ def _floats(
 
 
 def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
-    """v and z of an e that is rint(v) + z as uint8: z is a byte that no axis decides, or None."""
+    """v and z of an e that is rint(v) + z as a byte: z is one that no axis decides, or None."""
+    if e.dtype is not t.uint8 and e.dtype is not t.int8:
+        return None
     match e:
-        case Cast(Alu("add", (Alu("rint", (v,)), Cast(z) as zero), t.float32), t.uint8, True):
+        case Cast(Alu("add", (Alu("rint", (v,)), Cast(z) as zero), t.float32), dtype, True):
             alone = isinstance(z, Load) and not free_axes(z)[id(z)]
-            return (v, zero) if alone and z.dtype is t.uint8 else None
-        case Cast(Alu("rint", (v,), t.float32), t.uint8, True):
+            return (v, zero) if alone and z.dtype is dtype else None
+        case Cast(Alu("rint", (v,), t.float32), _, True):
             return v, None
     return None
 

@@ -30,6 +30,11 @@ SX_FN void sx_near_u8(float *x, float zero) {
   const __m512 above = _mm512_max_ps(sum, _mm512_setzero_ps());
   _mm512_storeu_ps(x, _mm512_min_ps(above, _mm512_set1_ps(255)));
 }
+SX_FN void sx_near_i8(float *x, float zero) {
+  const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
+  const __m512 known = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(sum, sum, _CMP_ORD_Q), sum);
+  _mm512_storeu_ps(x, _mm512_min_ps(_mm512_max_ps(known, _mm512_set1_ps(-128)), _mm512_set1_ps(127)));
+}
 #elif defined(__AVX2__)
 #include <immintrin.h>
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
@@ -78,6 +83,14 @@ SX_FN void sx_near_u8(float *x, float zero) {
     _mm256_storeu_ps(x + l, _mm256_min_ps(above, _mm256_set1_ps(255)));
   }
 }
+SX_FN void sx_near_i8(float *x, float zero) {
+  int l;
+  for (l = 0; l < 16; l += 8) {
+    const __m256 sum = _mm256_add_ps(_mm256_round_ps(_mm256_loadu_ps(x + l), 4), _mm256_set1_ps(zero));
+    const __m256 known = _mm256_and_ps(sum, _mm256_cmp_ps(sum, sum, _CMP_ORD_Q));
+    _mm256_storeu_ps(x + l, _mm256_min_ps(_mm256_max_ps(known, _mm256_set1_ps(-128)), _mm256_set1_ps(127)));
+  }
+}
 #else
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
   int l;
@@ -102,6 +115,10 @@ SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
 SX_FN void sx_near_u8(float *x, float zero) {
   int l;
   for (l = 0; l < 16; l++) x[l] = (float)sx_u8_of_f32(rintf(x[l]) + zero);
+}
+SX_FN void sx_near_i8(float *x, float zero) {
+  int l;
+  for (l = 0; l < 16; l++) x[l] = (float)sx_i8_of_f32(rintf(x[l]) + zero);
 }
 #endif
 
