@@ -48,8 +48,8 @@ def gather() -> Graph:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Calls by the C module, and without it."""
     if request.param == "ctypes":
-        monkeypatch.setattr(calls, "_glue", lambda: None)
-    elif calls._glue() is None:
+        monkeypatch.setattr(calls, "glue", lambda: None)
+    elif calls.glue() is None:
         pytest.skip("Python's headers are not here")
     return str(request.param)
 

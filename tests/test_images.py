@@ -140,9 +140,12 @@ def test_other_bytes_and_other_options_are_other_keys(monkeypatch: pytest.Monkey
 
 def test_a_model_of_many_pieces_that_names_a_file_has_no_key(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
-    for before in range((1 << 20) - 9, (1 << 20) + 2):
-        path.write_bytes(bytes(before) + b"location" + bytes(5))
-        assert key_of(path, ()) is None
+    for length in (b"\x08", b"\x88\x00", b"\x88" + b"\x80" * 8 + b"\x00"):
+        for before in range((1 << 20) - 21, (1 << 20) + 2):
+            path.write_bytes(bytes(before) + b"\x0a" + length + b"location" + bytes(5))
+            assert key_of(path, ()) is None
+    path.write_bytes(b"allocation_head")
+    assert key_of(path, ()) is not None
     path.write_bytes(bytes(1 << 21))
     assert key_of(path, ()) == key_of(bytes(1 << 21), ())
 
@@ -190,3 +193,22 @@ def test_a_model_with_other_files_is_not_kept(tmp_path: Path, own_cache: Path) -
     weights.tofile(tmp_path / "w.bin")
     assert InferenceSession(path).run(["y"], feeds())[0].tobytes() != first.tobytes()
     assert not list(own_cache.glob("*.image"))
+
+
+def test_a_session_that_was_made_before_starts_no_process(tmp_path: Path) -> None:
+    """Neither a compiler nor anything else, with all threads, its first run included."""
+    program = (
+        "import subprocess, sys, numpy as np\n"
+        "def none(*given, **named): raise AssertionError(given)\n"
+        "if len(sys.argv) > 2: subprocess.Popen = none\n"
+        "from sardonyx import InferenceSession\n"
+        "session = InferenceSession(sys.argv[1])\n"
+        "session.run(None, {'x': np.zeros((3, 8), np.float32), 'i': np.array([1])})\n"
+        "print(type(session._sess).__name__)\n"
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model("N"))
+    for more, engine in (((), "NativeEngine"), (("again",), "ImageEngine")):
+        command = [sys.executable, "-c", program, str(path), *more]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert done.stdout.split() == [engine]

@@ -57,7 +57,7 @@ TABLE = {
     "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "images": f"{IR} ops graph opened plan feeds memory compiler build calls threads engines numpy",
-    "imaging": "opened passes build calls native engines images",
+    "imaging": "opened passes build calls native engines images proved",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",

@@ -104,6 +104,30 @@ def library(
     return path
 
 
+_own: dict[str, Path] = {}
+
+
+def own(name: str, make: Callable[[], Path]) -> Path:
+    """The library of a C file of Sardonyx's own: as one was taken, or made now. Raises what `make`
+    raises."""
+    if name not in _own:
+        _own[name] = make()
+    return _own[name]
+
+
+def own_files() -> dict[str, str]:
+    """Such C files that this process has libraries of -> their names in the cache."""
+    return {name: path.name for name, path in _own.items()}
+
+
+def take_own(names: Mapping[str, str]) -> None:
+    """Takes such libraries from the cache, which needs no compiler, where they are there."""
+    for name, file in names.items():
+        path = cache_folder() / file
+        if name not in _own and touched(path):
+            _own[name] = path
+
+
 def _bound() -> int:
     given = os.environ.get("SARDONYX_CACHE_BYTES") or str(BOUND)
     try:

@@ -91,8 +91,8 @@ def prepared(p: Prepared) -> Call | None:
         return None
     if any(_is_packed(x) for x in (*p.inputs, *p.outputs)):
         return _packing(p)
-    glue = _glue()
-    made = None if glue is None else _by_glue(glue, p)
+    module = glue()
+    made = None if module is None else _by_glue(module, p)
     return made or _by_ctypes(p)
 
 
@@ -134,11 +134,11 @@ def _raw(x: Typed) -> Typed:
     return x[0], np.dtype(np.uint8), (dtype.bytes(prod(x[2])),)
 
 
-def _by_glue(glue: ModuleType, p: Prepared) -> Call | None:
+def _by_glue(module: ModuleType, p: Prepared) -> Call | None:
     address = ctypes.cast(p.run, ctypes.c_void_p).value  # type: ignore[arg-type]
     tables = (p.weights.ctypes.data, p.dims.ctypes.data, p.offsets.ctypes.data)
     allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets, p.pool)
-    made: Call | None = glue.make(
+    made: Call | None = module.make(
         address, *tables, p.size, p.idle, allocate, held, p.inputs, p.outputs,
         p.pool.parallel_for, p.pool.argument, p.scratch,
     )  # fmt: skip
@@ -216,7 +216,7 @@ def _address(x: Array) -> int:
     return address
 
 
-def _glue() -> ModuleType | None:
+def glue() -> ModuleType | None:
     """calls.c as a module of this process; None where it cannot be had."""
     path = _glue_path()
     try:
@@ -225,40 +225,24 @@ def _glue() -> ModuleType | None:
         return None
 
 
-_taken: list[Path] = []
-
-
-def take_glue(path: Path) -> None:
-    """Takes the module that was compiled before, without looking for a compiler."""
-    if not _taken:
-        _taken.append(path)
-
-
-def glue_file() -> str:
-    """The module's name in the cache, "" where there is none."""
-    path = _glue_path()
-    return "" if path is None else path.name
-
-
-def _glue_path() -> Path | None:
-    return _taken[0] if _taken else _compiled()
-
-
 @cache
-def _compiled() -> Path | None:
+def _glue_path() -> Path | None:
+    try:
+        return build.own("calls.c", _compiled)
+    except (BuildError, OSError):
+        return None
+
+
+def _compiled() -> Path:
     folders = [Path(sysconfig.get_paths()["include"]), Path(np.get_include())]
     there = (folders[0] / "Python.h", folders[1] / "numpy" / "arrayobject.h")
     if sys.implementation.name != "cpython" or not all(x.is_file() for x in there):
-        return None
+        raise BuildError("Python's headers are not here")
     about = f"/* {sys.version}, NumPy {np.__version__}, {sysconfig.get_config_var('SOABI')} */\n"
     source = files("sardonyx").joinpath("calls.c").read_text("utf-8")
-    try:
-        compiler = find_compiler()
-        command = (*compiler.command, *(f"-I{folder}" for folder in folders))
-        compiler = replace(compiler, command=command)
-        return build.library({"calls.c": about + source}, compiler=compiler)
-    except (BuildError, OSError):
-        return None
+    compiler = find_compiler()
+    command = (*compiler.command, *(f"-I{folder}" for folder in folders))
+    return build.library({"calls.c": about + source}, compiler=replace(compiler, command=command))
 
 
 @cache

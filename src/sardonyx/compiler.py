@@ -140,4 +140,6 @@ def cpu_identity() -> str:
         lines = []
     told = ("vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU ")
     kept = [line for line in lines if line.startswith(told)]
-    return "\n".join([platform.system(), platform.machine(), platform.processor(), *kept])
+    if not kept:  # what asks for it starts a process
+        kept = [platform.processor()]
+    return "\n".join([platform.system(), platform.machine(), *kept])

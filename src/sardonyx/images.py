@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import re
 import shutil
 import sys
 import threading
@@ -53,20 +54,23 @@ _BROKEN = (
     *(ImportError, LookupError, TypeError, ValueError),
 )
 CALLS = 16  # kept for concrete dims
+# The key of an external tensor's file in protobuf; a length may be written in more bytes than one.
+LOCATION = re.compile(rb"\x0a(?:\x08|\x88\x80{0,8}\x00)location")
+LONGEST = 20  # bytes of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
     """What is kept. opened: the graph's inputs and outputs, without operations. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
-    one. weights: their file and its size; "" where there are none. worker: the scratch of each
-    thread but the first."""
+    one. weights: their file and its size; "" where there are none. own: the libraries of Sardonyx's
+    own C that a session calls. worker: the scratch of each thread but the first."""
 
     opened: Opened
     library: str
     weights: str
     weight_bytes: int
-    glue: str
+    own: Mapping[str, str]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     plan: Plan | None
@@ -194,8 +198,7 @@ def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEn
             return None
         if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
             return None
-        if image.glue and build.touched(folder / image.glue):
-            calls.take_glue(folder / image.glue)
+        build.take_own(image.own)
         return image.opened, ImageEngine(image, full, threads)
     except _BROKEN:
         return None
@@ -231,13 +234,13 @@ def _read(data: bytes) -> Image:
 
 def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
     """The key of a model with these options. None where the model cannot be read, refers to other
-    files (an external tensor names its file under "location"), or may hold operators of users."""
+    files, or may hold operators of users."""
     if users():
         return None
     key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
     if isinstance(source, bytes):
         key.update(source)
-        return None if b"location" in source else key.hexdigest()[:40]
+        return None if LOCATION.search(source) else key.hexdigest()[:40]
     if not os.path.isfile(source):  # a pipe, say
         return None
     last = b""
@@ -245,7 +248,7 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
         with open(source, "rb") as file:  # not mapped: another process may cut it short meanwhile
             while piece := file.read(1 << 20):
                 key.update(piece)
-                if b"location" in last[-7:] + piece:
+                if LOCATION.search(last[1 - LONGEST :] + piece):
                     return None
                 last = piece
     except (OSError, ValueError):

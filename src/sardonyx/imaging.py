@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sardonyx.build import IMAGE, cache_folder, place
-from sardonyx.calls import glue_file
+from sardonyx.build import IMAGE, cache_folder, own_files, place
+from sardonyx.calls import glue
 from sardonyx.engines import Engine
 from sardonyx.images import Image, written
 from sardonyx.native import NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
 from sardonyx.passes.workers import most
+from sardonyx.proved import checker
 
 
 def keep(key: str | None, opened: Opened, engine: Engine) -> None:
@@ -45,13 +46,16 @@ def _image(opened: Opened, engine: Engine) -> Image | None:
         declared={n: x for n, x in graph.declared.items() if n in outside},
         values={},
     )
+    glue()
+    if made.plan is None:  # its first run plans, which the checker looks at
+        checker()
     weights = getattr(made.weights, "filename", None)
     return Image(
         replace(opened, graph=lite),
         made.library.name,
         "" if weights is None else Path(weights).name,
         made.weights.size,
-        glue_file(),
+        own_files(),
         tuple(program.inputs),
         tuple(program.outputs),
         made.plan,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sardonyx.build import library, load
+from sardonyx.build import library, load, own
 from sardonyx.errors import BuildError
 from sardonyx.plan import Plan, Timeline
 from sardonyx.types import Array
@@ -54,7 +54,7 @@ def is_valid(plan: Plan, timeline: Timeline) -> bool | None:
 def clause(plan: Plan, timeline: Timeline) -> int | None:
     """0 if the plan is valid, else the number of a clause that does not hold: 1, 2, 4 for W1, W2 or
     W3, W4; 11, 12, 14 to 17 for V1, V2 or V3, V4 to V7. None as is_valid's."""
-    entry = _entry()
+    entry = checker()
     if entry is None:
         return None
     try:
@@ -68,9 +68,10 @@ def clause(plan: Plan, timeline: Timeline) -> int | None:
 
 
 @cache
-def _entry() -> Entry | None:
+def checker() -> Entry | None:
+    """The extracted checker; None where there is neither a compiler nor one made before."""
     try:
-        made = load(library({"plan_check.c": source()}))
+        made = load(own("plan_check.c", lambda: library({"plan_check.c": source()})))
     except BuildError:
         return None
     entry = made.check_plan

@@ -102,12 +102,15 @@ def _quota_v1(folder: Path) -> float | None:
         return None
 
 
+def _compiled() -> Path:
+    return build.library({"pool.c": files("sardonyx").joinpath("pool.c").read_text("utf-8")})
+
+
 @cache
 def _parallel_for() -> int | None:
     """The address of sardonyx_pool_for; None where the pool cannot be compiled."""
-    text = files("sardonyx").joinpath("pool.c").read_text("utf-8")
     try:
-        library = build.load(build.library({"pool.c": text}))
+        library = build.load(build.own("pool.c", _compiled))
     except BuildError:
         return None
     return ctypes.cast(library.sardonyx_pool_for, ctypes.c_void_p).value
