@@ -101,6 +101,21 @@ def test_what_data_decides_is_timed_in_stages(tmp_path: Path) -> None:
     assert [op.op_type for t in run for op in t.work.operations][-1] == "Transpose"
 
 
+def test_a_loop_that_is_compiled_whole_is_timed_so() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[4] x, int64 n) => (float[4] y) {
+          t = Constant<value_int = 1>()
+          c = Cast<to = 9>(t)
+          y = Loop(n, c, x) <body = b (int64 i, bool k, float[4] a) => (bool l, float[4] z) {
+            l = Identity(k)
+            z = Add(a, a)
+          }>
+        }""")
+    feeds = {"x": np.ones(4, np.float32), "n": np.array(3)}
+    (run,) = timings(load(model), feeds, 1)
+    assert {t.work.kind for t in run} == {"launch"}
+
+
 def taken(calls: list[str], name: str) -> Run:
     """A run that says so."""
 

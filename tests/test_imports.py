@@ -64,7 +64,7 @@ TABLE = {
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
-    "measure": f"{ABOVE} ort stages passes build clocked threads onnxruntime openvino",
+    "measure": f"{ABOVE} ort stages whole passes build clocked threads onnxruntime openvino",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
     "passes emit build compiler feeds stages native ops",

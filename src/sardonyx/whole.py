@@ -7,7 +7,7 @@ serves one set of sizes: the first ones get it at once, others when they have co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Protocol
@@ -70,13 +70,11 @@ class Programs:
             return None  # a sequence or an optional among them
         with self._lock:
             shapes = tuple((n, v.shape) for n, v in sorted(arrays.items()))
-            sizes = self._sizes & arrays.keys()
-            small = {n for n, v in arrays.items() if v.size <= SMALL and v.dtype.kind in "biu"}
-            for names in (sizes, sizes | small):
-                values = values_key(sorted(names), arrays)
+            for values in _deciding(self._sizes, arrays):
                 key = shapes, values
                 if key not in self.made and self._is_time(key):
-                    self.made[key] = self._program(arrays, values)
+                    found = _program(self.graph, arrays, values)
+                    self.made[key] = None if found is None else self.make(found)
                 program = self.made.get(key)
                 if program is not None:
                     self._last = values, program
@@ -93,16 +91,32 @@ class Programs:
             self._asked.clear()
         return len(self.made) < 2 or self._asked.get(key, 0) >= OFTEN
 
-    def _program(self, arrays: Mapping[str, Array], values: Values) -> Program | None:
-        types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in arrays.items()}
-        try:
-            graph = bind(self.graph, types, arrays)
-            if values:
-                known = {n: arrays[n] for n, _ in values}
-                graph = infer(replace(graph, values={**graph.values, **known}, declared={}))
-            return self.make(graph) if is_program(graph) else None
-        except (Undetermined, ModelError):
-            return None
+
+def whole(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
+    """The graph for these feeds, as one program serves it; None where none does."""
+    sizes = frozenset(value_inputs(graph))
+    found = (_program(graph, fed, values) for values in _deciding(sizes, fed))
+    return next((g for g in found if g is not None), None)
+
+
+def _deciding(sizes: frozenset[str], fed: Mapping[str, Array]) -> Iterator[Values]:
+    """The values for which there may be a program: of what decides sizes, then of all that is
+    small."""
+    small = {n for n, v in fed.items() if v.size <= SMALL and v.dtype.kind in "biu"}
+    for names in (sizes, sizes | small):
+        yield values_key(sorted(names), fed)
+
+
+def _program(graph: Graph, fed: Mapping[str, Array], values: Values) -> Graph | None:
+    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+    try:
+        graph = bind(graph, types, fed)
+        if values:
+            known = {n: fed[n] for n, _ in values}
+            graph = infer(replace(graph, values={**graph.values, **known}, declared={}))
+        return graph if is_program(graph) else None
+    except (Undetermined, ModelError):
+        return None
 
 
 def is_program(graph: Graph) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from sardonyx.build import has_dots
 from sardonyx.clocked import Clocked, clocked
 from sardonyx.engines import choose
-from sardonyx.errors import Undetermined, UnsupportedModel
+from sardonyx.errors import ModelError, Undetermined
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import bind, value_inputs
@@ -32,6 +32,7 @@ from sardonyx.stages import Runner
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, Value, by_numpy
+from sardonyx.whole import is_program, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +160,10 @@ def _timed(
     try:
         part = _Part(graph, pool, tuning)
         part.feed(feeds)
-    except (Undetermined, UnsupportedModel):
-        return _Staged(graph, pool, tuning)
+    except (Undetermined, ModelError):
+        arrays = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
+        found = whole(graph, arrays) if arrays.keys() == set(graph.inputs) else None
+        return _Staged(graph, pool, tuning) if found is None else _Part(found, pool, tuning)
     return part
 
 
@@ -168,7 +171,7 @@ def _compiled(
     graph: Graph, fed: Mapping[str, Array], pool: Pool, tuning: Tuning | None
 ) -> _Compiled:
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
-    bound = bind(graph, types, fed)
+    bound = graph if is_program(graph) else bind(graph, types, fed)
     overridable = any(n in fed for n in bound.overridable)
     program = optimise(lower(bound, overridable=overridable), roomy=True, dots=has_dots())
     works = tuple(_launch(program, launch) for launch in program.launches)
