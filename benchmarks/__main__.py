@@ -45,6 +45,11 @@ def main() -> None:
     parser.add_argument("--runs-only", action="store_true", help="without loading and memory")
     parser.add_argument("--output", type=Path, default=Path("build/benchmarks"))
     given = parser.parse_args()
+    if given.threads < 1:
+        parser.error(f"--threads is {given.threads}, expected 1 or more")
+    allowed = sorted(os.sched_getaffinity(0))
+    if given.threads == 1 and given.core >= 0 and given.core not in allowed:
+        parser.error(f"--core is {given.core}; this process may use {allowed}")
     given.output.mkdir(parents=True, exist_ok=True)
     if given.core >= 0 and given.threads == 1:
         os.sched_setaffinity(0, {given.core})

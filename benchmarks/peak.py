@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from sardonyx.compiler import find_compiler
+
 SOURCE = """
 #include <stdint.h>
 #include <stdlib.h>
@@ -92,7 +94,9 @@ def _measured(name: str) -> float:
         source, library = Path(folder) / "peak.c", Path(folder) / "peak.so"
         source.write_text(SOURCE)
         flags = ["-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC"]
-        subprocess.run(["gcc", *flags, str(source), "-o", str(library)], check=True)
+        subprocess.run(
+            [*find_compiler().command, *flags, str(source), "-o", str(library)], check=True
+        )
         function = ctypes.CDLL(str(library))[name]
         function.restype = ctypes.c_double
         return float(function())

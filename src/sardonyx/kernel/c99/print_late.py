@@ -173,7 +173,7 @@ def print_chain(w: Waiting) -> list[str]:
         whole = f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{"
         one = element.replace("@", i)
         last = f"for (int64_t {i} = {base}; {i} < {n}; {i}++) {parts}[{i} - {base}] += {one};"
-        return [f"int64_t {base} = sx_unknown({strip});", whole, *sums(base, LANES), "}", last]
+        return [f"int64_t {base} = sx_hidden({strip});", whole, *sums(base, LANES), "}", last]
 
     has_sum = late.fold is not None
     beside = Beside(

@@ -188,14 +188,6 @@ SX_OP double sx_limit_f64(double limit) {
 #define sx_limit_f64(limit) (limit)
 #endif
 
-/* k, which is not known from here on: gcc 12 warns of what a loop without turns would do behind strips. */
-SX_FN int64_t sx_unknown(int64_t k) {
-#if defined(__GNUC__) || defined(__clang__)
-  __asm__("" : "+r"(k));
-#endif
-  return k;
-}
-
 /* Straight code of several vectors: sx_abreast(n) stands before its loop, SX_TOGETHER before the function.
    gcc for x86 schedules before it assigns registers only if it is asked to; a function with options of
    its own takes in only what is marked always_inline. clang interleaves by itself, once told how much. */
