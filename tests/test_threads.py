@@ -269,6 +269,39 @@ def test_a_worker_begins_with_its_own_part() -> None:
     assert first == {0: 0, 1: 50}
 
 
+AWAKE = """
+import ctypes, os, time
+from pathlib import Path
+from sardonyx.threads import pool_of
+
+WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, WORK, ctypes.c_void_p, ctypes.c_int64)
+work = WORK(lambda *_: None)
+pools = {n: pool_of(n) for n in (2, 6)}
+
+def switches():
+    time.sleep(0.2)  # all that spin have gone to sleep
+    told = {x.name: (x / "status").read_text() for x in Path("/proc/self/task").iterdir()}
+    lines = {n: t.split("nonvoluntary")[0].rsplit("voluntary", 1)[1] for n, t in told.items()}
+    return {n: x for n, x in lines.items() if n != str(os.getpid())}
+
+before = switches()
+CALL(pools[6].parallel_for)(pools[6].argument, work, None, 100)
+first = switches()
+for _ in range(20):
+    CALL(pools[2].parallel_for)(pools[2].argument, work, None, 100)
+    time.sleep(0.001)
+second = switches()
+print(len(first) - len(before), sum(first[n] != second[n] for n in first if n not in before))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_launch_wakes_no_more_threads_than_it_has_parts() -> None:
+    done = subprocess.run([sys.executable, "-c", AWAKE], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["5", "1"]
+
+
 MAIN = """
 extern void sardonyx_pool_for(void *, sardonyx_work *, const void *, int64_t);
 static int64_t threads = 4;

@@ -2,7 +2,8 @@
 
    sardonyx_pool_for is what emitted programs call (emit/model.py). A run takes the pool for one launch at
    a time; where another run has it, the caller does its work alone. Threads are started by the first launch that
-   is worth sharing out, spin for a short time after each, then sleep. Each has a part of the points, the same from
+   is worth sharing out, spin for a short time after each, then sleep; a launch wakes as many as it has parts, so
+   that a session with many threads costs those with few nothing. Each has a part of the points, the same from
    launch to launch, as what it wrote is in its own cache. Ranges are claimed, large ones first, when a part is done
    from others': a thread that the system does not run delays nobody by more than what it has claimed. */
 #define _GNU_SOURCE
@@ -28,11 +29,11 @@ static struct {
 } job;
 static int caller = -1; /* the core of who shares out */
 static int64_t workers;
-static struct { _Alignas(64) int64_t next; } parts[MOST]; /* where what is left of each worker's part begins */
-static int32_t busy, gate = CLOSED, sleepers;
-static uint32_t turn;
+/* Of each worker: where what is left of its part begins; how many launches it has been called to, and whether it
+   sleeps until the next. */
+static struct { _Alignas(64) int64_t next; uint32_t turn; int32_t sleeps; pthread_cond_t wake; } parts[MOST];
+static int32_t busy, gate = CLOSED;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static int registered;
 
 static void breathe(void) {
@@ -79,22 +80,23 @@ static void step_aside(int cpu) {
 
 static void *live(void *argument) {
   const int64_t worker = (int64_t)(intptr_t)argument;
+  const uint32_t *const turn = &parts[worker].turn;
   uint32_t seen = 0;
   for (;;) {
     int64_t until = 0;
     int i = 0;
-    while (__atomic_load_n(&turn, __ATOMIC_SEQ_CST) == seen) {
+    while (__atomic_load_n(turn, __ATOMIC_SEQ_CST) == seen) {
       breathe();
       if (++i % 64) continue;
       if (!until) until = now() + SPIN_NS;
       if (now() < until) continue;
       pthread_mutex_lock(&lock);
-      __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
-      while (__atomic_load_n(&turn, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&wake, &lock);
-      __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+      __atomic_store_n(&parts[worker].sleeps, 1, __ATOMIC_SEQ_CST);
+      while (__atomic_load_n(turn, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&parts[worker].wake, &lock);
+      __atomic_store_n(&parts[worker].sleeps, 0, __ATOMIC_SEQ_CST);
       pthread_mutex_unlock(&lock);
     }
-    seen = __atomic_load_n(&turn, __ATOMIC_SEQ_CST);
+    seen = __atomic_load_n(turn, __ATOMIC_SEQ_CST);
     step_aside(__atomic_load_n(&caller, __ATOMIC_RELAXED));
     if (__atomic_add_fetch(&gate, 1, __ATOMIC_ACQ_REL) > 0 && worker < job.threads) take_part(worker);
     __atomic_sub_fetch(&gate, 1, __ATOMIC_RELEASE);
@@ -104,9 +106,8 @@ static void *live(void *argument) {
 
 /* After a fork the child has one thread, and a pool as new. */
 static void forget(void) {
-  workers = 0, busy = 0, sleepers = 0, gate = CLOSED, turn = 0;
+  workers = 0, busy = 0, gate = CLOSED;
   pthread_mutex_init(&lock, 0);
-  pthread_cond_init(&wake, 0);
 }
 
 /* Starts threads until there are so many; there may be fewer afterwards. */
@@ -121,6 +122,8 @@ static void start(int64_t wanted) {
   pthread_sigmask(SIG_BLOCK, &all, &old);
   while (workers < wanted) {
     pthread_t thread;
+    parts[workers + 1].turn = 0, parts[workers + 1].sleeps = 0;
+    if (pthread_cond_init(&parts[workers + 1].wake, 0)) break;
     if (pthread_create(&thread, &attributes, live, (void *)(intptr_t)(workers + 1))) break;
     __atomic_store_n(&workers, workers + 1, __ATOMIC_RELAXED);
   }
@@ -144,14 +147,15 @@ PUBLIC void sardonyx_pool_for(void *pool, work_fn *work, const void *given, int6
   __atomic_store_n(&caller, sched_getcpu(), __ATOMIC_RELAXED);
 #endif
   for (i = 0; i < threads; i++) __atomic_store_n(&parts[i].next, i * count / threads, __ATOMIC_RELAXED);
-  i = 0;
   __atomic_sub_fetch(&gate, CLOSED, __ATOMIC_RELEASE);
-  __atomic_add_fetch(&turn, 1, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0) {
-    pthread_mutex_lock(&lock);
-    pthread_cond_broadcast(&wake);
+  for (i = 1; i < threads && i <= workers; i++) {
+    __atomic_add_fetch(&parts[i].turn, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&parts[i].sleeps, __ATOMIC_SEQ_CST)) continue;
+    pthread_mutex_lock(&lock); /* it waits by now, or has seen its turn */
     pthread_mutex_unlock(&lock);
+    pthread_cond_signal(&parts[i].wake);
   }
+  i = 0;
   take_part(0);
   __atomic_add_fetch(&gate, CLOSED, __ATOMIC_ACQ_REL);
   while (__atomic_load_n(&gate, __ATOMIC_ACQUIRE) != CLOSED) {
