@@ -117,6 +117,9 @@ def test_other_sizes_take_the_long_way_once(way: str) -> None:
         assert engine.run({"x": x})["y"].tobytes() == expected
         assert quick(engine, {"x": x}) == expected
         assert engine.quick({"x": X[:2].copy()}) is None
+    for rows in (1, 3, 1):  # and then have a short one each
+        x = -X[:rows].copy()
+        assert quick(engine, {"x": x}) == (x * np.float32([1, 2, 3, 4])).tobytes()
 
 
 def test_values_that_decide_sizes_have_a_short_way_each(way: str) -> None:

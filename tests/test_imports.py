@@ -46,7 +46,7 @@ TABLE = {
     "build": f"{IR} emit compiler numpy",
     "proved": "errors types plan build numpy",
     "threads": "errors build",
-    "calls": "errors types memory compiler build threads numpy",
+    "calls": "errors types feeds memory compiler build threads numpy",
     "clocked": f"{IR} plan passes memory emit build calls threads numpy",
     "tune": f"{IR} settings passes build clocked compiler threads numpy",
     "native": f"{IR} settings graph infer plan passes feeds memory emit build calls threads tune"

@@ -15,7 +15,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from math import prod
@@ -28,6 +28,7 @@ import numpy as np
 from sardonyx import build
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError
+from sardonyx.feeds import Values, values_key
 from sardonyx.memory import aligned, read
 from sardonyx.threads import ALONE, Pool
 from sardonyx.types import Array, by_numpy, in_memory
@@ -35,6 +36,7 @@ from sardonyx.types import Array, by_numpy, in_memory
 Call: TypeAlias = Callable[[Mapping[str, Array]], list[Array] | None]
 Typed: TypeAlias = tuple[str, "np.dtype[np.generic]", tuple[int, ...]]
 MODULE = "sardonyx_calls"
+RECENT = 64  # calls that are kept at hand, for each set of values and of such sets
 
 
 class Context(ctypes.Structure):
@@ -83,6 +85,44 @@ class Prepared:
     outputs: tuple[Typed, ...]
     pool: Pool = ALONE
     scratch: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Recent:
+    """The calls of a program for the sizes that came last, each of which answers feeds of its own
+    sizes alone. deciding: inputs whose values decide sizes, too; there are calls for each of their
+    last values. memory: of M of the last run, N and its lower bound."""
+
+    deciding: tuple[str, ...] = ()
+    memory: tuple[int, int] | None = None
+    _last: Call | None = None  # where no values decide
+    _kept: dict[Values, tuple[tuple[Call, tuple[int, int]], ...]] = field(default_factory=dict)
+
+    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
+        """The outputs in order; None where no call answers these feeds."""
+        call = self._last
+        if call is not None:
+            outputs = call(feeds)
+            if outputs is not None:
+                return outputs
+        if not self._kept:
+            return None
+        key = values_key(self.deciding, feeds)
+        for call, memory in self._kept.get(key, ()):
+            outputs = call(feeds)
+            if outputs is not None:
+                self.add(call, memory, key)
+                return outputs
+        return None
+
+    def add(self, call: Call, memory: tuple[int, int], key: Values) -> None:
+        """The call comes first from now on; key: the values of what decides, as values_key's."""
+        others = (x for x in self._kept.get(key, ()) if x[0] is not call)
+        if key not in self._kept and len(self._kept) >= RECENT:
+            self._kept.clear()
+        self._kept[key] = ((call, memory), *others)[:RECENT]
+        self.memory = memory
+        self._last = None if self.deciding else call
 
 
 def prepared(p: Prepared) -> Call | None:

@@ -21,6 +21,7 @@ import re
 import shutil
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -53,7 +54,7 @@ _BROKEN = (
     *(OSError, SardonyxError, pickle.UnpicklingError, AttributeError, EOFError),
     *(ImportError, LookupError, TypeError, ValueError),
 )
-CALLS = 16  # kept for concrete dims
+CALLS = 64  # kept for concrete dims
 # The key of an external tensor's file in protobuf; a length may be written in more bytes than one.
 LOCATION = re.compile(rb"\x0a(?:\x08|\x88\x80{0,8}\x00)location")
 LONGEST = 20  # bytes of it
@@ -97,12 +98,12 @@ class ImageEngine:
         self._pool = pool_of(threads)
         self._full: Engine | None = None
         self._idle: list[Array] = []
-        self._calls: dict[tuple[int, ...], tuple[calls.Call | None, Plan]] = {}
+        self._calls: OrderedDict[tuple[int, ...], tuple[calls.Call | None, Plan]] = OrderedDict()
         self._lock = threading.RLock()
-        self._quick: calls.Call | None = None
-        self._last: tuple[int, int] | None = None
+        self._recent = calls.Recent()
+        self.quick = self._recent.quick  # what a session asks first
         if image.plan is not None:
-            self._last = self._size(image.plan, {}), image.plan.lower_bound
+            self._recent.memory = self._size(image.plan, {}), image.plan.lower_bound
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
@@ -113,19 +114,13 @@ class ImageEngine:
             return self._complete().run(feeds)
         return dict(zip(self._image.outputs, outputs, strict=True))
 
-    def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
-        """The outputs in order, where the feeds are arrays like those of the last run; None where
-        `run` has to look at them."""
-        call = self._quick
-        return None if call is None else call(feeds)
-
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the program, and its lower bound."""
         if self._full is not None:
             return self._full.memory()
-        if self._last is None:
+        if self._recent.memory is None:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return self._last
+        return self._recent.memory
 
     def _sized(self, feeds: Mapping[str, Value]) -> list[Array] | None:
         """The outputs of a run for the sizes of these feeds; None where that is for the full
@@ -144,7 +139,8 @@ class ImageEngine:
         size = self._size(made, sizes)
         outputs = None if call is None or size > MEMORY_LIMIT else call(fed)
         if outputs is not None:
-            self._quick, self._last = call, (size, made.lower_bound)
+            assert call is not None
+            self._recent.add(call, (size, made.lower_bound), ())
         return outputs
 
     def _size(self, made: Plan, sizes: Mapping[str, int]) -> int:
@@ -158,7 +154,7 @@ class ImageEngine:
         key = (*sizes.values(), *(n for x in image.inputs for n in fed[x].shape))
         if key not in self._calls:
             if len(self._calls) >= CALLS:
-                self._calls.clear()
+                self._calls.popitem(last=False)
             table = np.array([sizes[s] for s in image.symbols] or [0], np.int64)
             made, offsets = image.plan, np.zeros(1, np.int64)
             if made is None:
@@ -173,6 +169,7 @@ class ImageEngine:
                 self._pool, made.size,
             )  # fmt: skip
             self._calls[key] = calls.prepared(prepared), made
+        self._calls.move_to_end(key)
         return self._calls[key]
 
     def _complete(self) -> Engine:

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from sardonyx import build
-from sardonyx.calls import Call, Context, Prepared, entry, pointers, prepared
+from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
 from sardonyx.dims import Dim, evaluate
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
-from sardonyx.feeds import Values, checked, unified, values_key
+from sardonyx.feeds import checked, unified, values_key
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values
 from sardonyx.kernel.c99.print_c import print_c
@@ -102,9 +102,8 @@ class NativeEngine:
         self._specific = bool(self._deciding and value_inputs(self._flexible))
         self._idle: list[Array] = []
         self._lock = threading.RLock()
-        self._last: tuple[int, int] | None = None  # N and its lower bound
-        self._quick: Call | None = None  # for the sizes of the last run
-        self._by_values: dict[Values, tuple[Call, tuple[int, int]]] = {}  # where values decide
+        self._recent = Recent(self._deciding)
+        self.quick = self._recent.quick  # what a session asks first
         if not self._specific:
             self._general(overridden=False)
 
@@ -119,8 +118,7 @@ class NativeEngine:
         with self._lock:
             compiled, dims = self._choose(fed)
             made, offsets = self._planned(compiled, dims)
-        self._last = self._size(compiled, made, dims), made.lower_bound
-        self._quick = None
+        memory = self._recent.memory = self._size(compiled, made, dims), made.lower_bound
         key = _key(compiled, dims, fed)
         call = compiled.calls.get(key)
         outputs = None if call is None else call(fed)
@@ -130,27 +128,10 @@ class NativeEngine:
             found = self._call(compiled, made, offsets, dims, fed)
             if key not in compiled.calls and len(compiled.calls) < PLANS:
                 compiled.calls[key] = self._prepared(compiled, made, offsets, dims, fed)
-        self._keep(compiled.calls.get(key), fed)
+        call = compiled.calls.get(key)
+        if call is not None:
+            self._recent.add(call, memory, values_key(self._deciding, fed))
         return found
-
-    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
-        """The outputs in order, where the feeds are arrays like those of the last run (with the
-        same values of what decides sizes); None where `run` has to look at them."""
-        call = self._quick
-        if self._by_values:
-            kept = self._by_values.get(values_key(self._deciding, feeds))
-            if kept is not None:
-                call, self._last = kept
-        return None if call is None else call(feeds)
-
-    def _keep(self, call: Call | None, fed: Mapping[str, Array]) -> None:
-        """The call of this run is the one to try next, with the same values where some decide."""
-        if not self._deciding:
-            self._quick = call
-        elif call is not None and self._last is not None:
-            if len(self._by_values) >= PLANS:
-                self._by_values.clear()
-            self._by_values[values_key(self._deciding, fed)] = call, self._last
 
     def general(self) -> _Compiled | None:
         """The one program for all shapes, if it has been made and no value decides a size."""
@@ -163,8 +144,8 @@ class NativeEngine:
         Raises Undetermined before the first run of a graph whose sizes are not known.
         """
         general = self._symbolic.get(False)
-        if self._last is not None:
-            return self._last
+        if self._recent.memory is not None:
+            return self._recent.memory
         if general is None or general.plan is None:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return self._size(general, general.plan, {}), general.plan.lower_bound
