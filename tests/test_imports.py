@@ -23,6 +23,7 @@ TABLE = {
     "dims": "errors",
     "types": f"errors dims {NUMERIC}",
     "kernel": f"{SIZES} {NUMERIC}",
+    "c99": f"{IR} {NUMERIC}",
     "settings": "errors",
     "graph": SIZES,
     "opened": "graph",
@@ -34,27 +35,27 @@ TABLE = {
     "resolve": f"{SIZES} model graph ops infer settings onnx numpy",
     "extract": "errors types model resolve onnx",
     "plan": f"{IR} graph numpy",
-    "passes": f"{IR} graph ops infer divide plan numpy",
+    "passes": f"{IR} c99 graph ops infer divide plan numpy",
     "memory": f"{SIZES} plan numpy",
     "host": f"{IR} graph ops numpy",
     "stages": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
     "trace": f"{IR} graph infer ops plan passes feeds stages monitor machine numpy",
-    "emit": f"{IR} graph plan numpy",
+    "emit": f"{IR} c99 graph plan numpy",
     "compiler": "errors",
     "build": f"{IR} emit compiler numpy",
     "proved": "errors types plan build numpy",
     "threads": "errors build",
     "calls": "errors types feeds memory compiler build threads numpy",
-    "clocked": f"{IR} plan passes memory emit build calls threads numpy",
-    "tune": f"{IR} settings passes build clocked compiler threads numpy",
-    "native": f"{IR} settings graph infer plan passes feeds memory emit build calls threads tune"
-    " numpy",
+    "clocked": f"{IR} c99 plan passes memory emit build calls threads numpy",
+    "tune": f"{IR} c99 settings passes build clocked compiler threads numpy",
+    "native": f"{IR} c99 settings graph infer plan passes feeds memory emit build calls threads"
+    " tune numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build calls numpy",
     "whole": f"{SIZES} graph feeds infer passes numpy",
     "engines": f"{SIZES} settings graph ops infer feeds machine stages whole compiler native",
-    "accuracy": f"{IR} graph infer feeds host ops machine stages compiler build numpy mpmath",
+    "accuracy": f"{IR} c99 graph infer feeds host ops machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "images": f"{IR} ops graph opened plan feeds memory compiler build calls threads engines numpy",
     "imaging": "opened passes build calls native engines images proved",
@@ -66,15 +67,20 @@ TABLE = {
     "ort": ABOVE,
     "measure": f"{ABOVE} ort stages whole passes build clocked threads onnxruntime openvino",
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} measure accuracy watched checker documents monitor trace legalize ort extract "
-    "passes emit build compiler feeds stages native ops",
+    "cli": f"{ABOVE} c99 measure accuracy watched checker documents monitor trace legalize ort "
+    "extract passes emit build compiler feeds stages native ops",
     "__main__": "cli",
 }
 FILES = sorted(ROOT.rglob("*.py"))
 
 
 def layer(file: Path) -> str:
-    return file.relative_to(ROOT).with_suffix("").parts[0]
+    return _layer(*file.relative_to(ROOT).with_suffix("").parts)
+
+
+def _layer(first: str, *rest: str) -> str:
+    """kernel/c99 stands above the rest of kernel."""
+    return "c99" if first == "kernel" and rest[:1] == ("c99",) else first
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -94,7 +100,7 @@ def imported(file: Path) -> Iterator[str]:
 def _target(module: str) -> str:
     first, *rest = module.split(".")
     if first == "sardonyx":
-        return rest[0] if rest else "__init__"
+        return _layer(*rest) if rest else "__init__"
     return "" if first in sys.stdlib_module_names else first
 
 
