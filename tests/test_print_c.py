@@ -132,6 +132,7 @@ def structure_cases() -> list[Case]:
         (window(), [np.random.default_rng(2).normal(size=(2, 32, 9, 9)).astype(np.float16)]),
         (scan(), [np.arange(-25, 25, dtype=np.int32)]),
         (collatz(), [np.arange(1, 41, dtype=np.int64)]),
+        (flips(), [np.arange(-3, 5, dtype=np.int64)]),
         (softmax(), [np.random.default_rng(3).normal(size=(4, 3, 50)).astype(np.float32)]),
         (gather(), [np.arange(-20, 20, dtype=np.int64) % 50 - 25, x]),
         (moves(), [np.array([0x7FC12345, 0xFFC00001, 0x7F800001, 5], np.uint32).view(np.float32)]),
@@ -192,6 +193,21 @@ def collatz() -> Kernel:
             k.set(steps, steps + 1)
         k.store(y, (i,), steps)
     return k.kernel("collatz", [x], [y])
+
+
+def flips() -> Kernel:
+    """A condition of locals that fails within a turn, and holds again at its end."""
+    k = Builder(1)
+    x, y = operand("x", t.int64, (8,)), k.tensor((8,), t.int64)
+    with k.loop(8) as i:
+        turns, value = k.local(lift(0)), k.local(x[i])
+        going = value > 0
+        with k.loop(20), k.when(going):
+            k.set(turns, turns + 1)
+            k.set(value, -value)
+            k.set(value, where(going, value, where(turns < 12, 5, -1)))
+        k.store(y, (i,), turns)
+    return k.kernel("flips", [x], [y])
 
 
 def softmax() -> Kernel:
@@ -319,6 +335,11 @@ def test_sizes_of_one_class_of_shapes_are_parameters() -> None:
 def test_what_an_inner_axis_does_not_change_is_computed_outside_it() -> None:
     text = print_c(softmax()).text
     assert text.index("sx_sum16_f32(") < text.rindex("for (")
+
+
+def test_a_condition_that_holds_again_does_not_end_a_loop() -> None:
+    (y,) = interpret.evaluate(flips(), [np.arange(-3, 5, dtype=np.int64)])
+    np.testing.assert_array_equal(y, [0, 0, 0, 0, 12, 12, 12, 12])
 
 
 def test_a_loop_is_left_where_its_condition_of_locals_has_failed() -> None:
