@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from backend_suite import assert_equal_bytes
 from onnx import NodeProto, helper
+from onnx.parser import parse_model
 
 from sardonyx import build
 from sardonyx import types as t
@@ -22,7 +23,7 @@ from sardonyx.errors import BuildError, FeedError, LimitExceeded, RunError
 from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
-from sardonyx.resolve import graph_from_nodes
+from sardonyx.resolve import graph_from_nodes, resolve
 from sardonyx.types import Array, DType, TensorType
 
 RANDOM = np.random.default_rng(3)
@@ -279,3 +280,18 @@ def _plain_library(text: str, folder: Path) -> Path:
     command = [*find_compiler().command, "-shared", "-fPIC", str(source), "-o", str(library), "-lm"]
     run(command, check=True)
     return library
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_top_k_of_fewer_elements_than_it_takes_is_a_run_time_error(size: int) -> None:
+    model = parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[S] x) => (float[5] v, int64[5] i) {
+          k = Constant<value_ints = [5]>()
+          v, i = TopK(x, k)
+        }""")
+    engine, x = NativeEngine(resolve(model)), np.arange(1, size + 1, dtype=np.float32)
+    if size == 5:
+        np.testing.assert_array_equal(engine.run({"x": x})["i"], [4, 3, 2, 1, 0])
+        return
+    with pytest.raises(RunError, match="TopK"):
+        engine.run({"x": x})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, Operand, lift, widen
@@ -71,13 +71,14 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
                 sift(k, heap, lift(0), lift(count), after)
                 k.set(least, heap[1].guard((0,)))
 
-        blocks = (size - count) // LANES
+        more = extreme("max", size - count, 0)
+        blocks = floordiv(more, LANES)
         with k.loop(blocks) as block:
             start = block * LANES + count
             found_one = k.fold("or", (LANES,), lambda j: beats(value(start + j), least))
             with k.when(found_one), k.loop(LANES) as j:
                 offer(start + j)
-        with k.loop(size - count - blocks * LANES) as rest:
+        with k.loop(more - blocks * LANES) as rest:
             offer(rest + count + blocks * LANES)
         with k.loop(count) as back:
             end = k.local(count - 1 - back)
