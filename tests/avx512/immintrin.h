@@ -77,6 +77,7 @@ static inline uint32_t sx_byte_products(int32_t a, int32_t b) {
 }
 static inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_byte_products(a.lane[i], b.lane[i]))
 typedef uint16_t __mmask16;
+static inline __m512 _mm512_maskz_mov_ps(__mmask16 m, __m512 a) SX_EACH_LANE(m >> i & 1 ? a.lane[i] : 0.0f)
 static inline __m512 _mm512_maskz_loadu_ps(__mmask16 m, const float *p) SX_EACH_LANE(m >> i & 1 ? p[i] : 0.0f)
 static inline __m256 _mm512_castps512_ps256(__m512 v) { __m256 r; memcpy(&r, &v, sizeof r); return r; }
 static inline __m512 sx_rounded(__m512 v) SX_EACH_LANE(__builtin_rintf(v.lane[i]))

@@ -32,7 +32,8 @@ SX_FN void sx_near_u8(float *x, float zero) {
 }
 SX_FN void sx_near_i8(float *x, float zero) {
   const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
-  const __m512 known = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(sum, sum, _CMP_ORD_Q), sum);
+  const __mmask16 nan = (__mmask16)_mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q);
+  const __m512 known = _mm512_maskz_mov_ps((__mmask16)~nan, sum);
   _mm512_storeu_ps(x, _mm512_min_ps(_mm512_max_ps(known, _mm512_set1_ps(-128)), _mm512_set1_ps(127)));
 }
 #elif defined(__AVX2__)
