@@ -1,4 +1,4 @@
-/* The AVX-512 intrinsics that kernel/contract*.h and kernel/c99/vectors.h use, one lane at a time, so that
+/* The AVX-512 intrinsics that kernel/c99/contract*.h and kernel/c99/vectors.h use, one lane at a time, so that
    their tiles run on any x86-64: compile with -I of this folder, -D__AVX512F__ and -D__AVX512BW__. */
 #ifndef SX_TEST_IMMINTRIN_H
 #define SX_TEST_IMMINTRIN_H

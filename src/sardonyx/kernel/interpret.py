@@ -137,9 +137,10 @@ def _execute(s: Stmt, scope: _Scope) -> None:
             only = lasting(s)
             for i in range(_extent(axis.extent)):
                 scope.axes[axis] = np.array(i, np.int64)
-                scope.memo.clear()
-                if only is not None and not bool(_eval(only.cond, scope)):
-                    break
+                if only is not None:
+                    scope.memo.clear()
+                    if not bool(_eval(only.cond, scope)):
+                        break
                 for inner in body if only is None else only.then:
                     _execute(inner, scope)
         case If(cond, then, otherwise):
