@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Load, walk
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Expr, Load, const, walk
 from sardonyx.kernel.forms import DIVISIONS
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
@@ -27,7 +27,8 @@ def _bounded(launch: Launch, program: Program) -> Launch:
     for name, b in zip(launch.reads, launch.kernel.inputs, strict=True):
         value = program.weights.get(name or "")
         if b is not None and b.dtype.kind in "fiu" and value is not None and value.size == 1:
-            known[b] = value.reshape(-1)[0].item()
+            number = value.reshape(-1)[0]
+            known[b] = float(number) if b.dtype.is_float else int(number)
     if not known:
         return launch
     body = tuple(_statement(s, known) for s in launch.kernel.body)
@@ -40,8 +41,9 @@ def _statement(s: Stmt, known: Mapping[Buffer, float | int]) -> Stmt:
     found: dict[Expr, Expr] = {}
     for e in walk(s.expr):
         match e:
-            case Alu(op, (_, Load(b, _, "proven") as x)) if b in known and _serves(op, known[b]):
-                found[x] = Const(known[b], x.dtype)
+            case Alu(op, (_, Load(b, _, "proven") | Cast(Load(b, _, "proven")) as x)):
+                if b in known and _serves(op, known[b]) and x.dtype.kind == b.dtype.kind:
+                    found[x] = const(known[b], x.dtype)
     return replace(s, expr=rewrite(s.expr, found)) if found else s
 
 

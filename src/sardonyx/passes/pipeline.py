@@ -21,6 +21,7 @@ from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
+from sardonyx.passes.halves import hold_halves
 from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
@@ -53,6 +54,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         *((fewer_products,) if roomy and not dots else ()),
         without_quotients,
         partial(compute_known, fused=fused),
+        *((hold_halves,) if roomy else ()),
         block_channels,
         split_maxima,
         near_sums,

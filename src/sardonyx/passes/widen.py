@@ -19,7 +19,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.dims import at_least, product
 from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, cast, walk
-from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions, mapped, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
@@ -37,11 +37,10 @@ def _widened(
     launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
 ) -> Iterator[Launch]:
     """The launch, between those that widen its factors and the one that rounds its result."""
-    body = [s for s in launch.kernel.body if isinstance(s, Compute)]
-    whole = len(body) == len(launch.kernel.body) and launch.call is None
+    body = list(statements(launch.kernel.body))
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     wide: dict[Buffer, tuple[str, Buffer]] = {}
-    for b in _factors(body, set(weights), names) if whole else ():
+    for b in _factors(body, set(weights), names) if launch.call is None else ():
         old = names[b]
         assert old is not None
         name = unused(f"{old}.float32", tensors)
@@ -51,13 +50,14 @@ def _widened(
             weights[name] = np.asarray(weights[old]).astype(np.float32)
         else:
             yield _copy(old, b, name, t.float32)
-    yield from _rounded(_with(launch, body, wide), tensors) if wide else (launch,)
+    yield from _rounded(_with(launch, wide), tensors) if wide else (launch,)
 
 
 def _rounded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
     """The launch; where its one result is rounded from float32, that is a launch of its own."""
+    alone = all(isinstance(s, Compute) for s in launch.kernel.body)
     match launch.kernel.body[-1], launch.kernel.outputs:
-        case Compute(b, axes, Cast(Expr(dtype=t.float32) as x)), (out,) if b is out:
+        case Compute(b, axes, Cast(Expr(dtype=t.float32) as x)), (out,) if b is out and alone:
             total = Buffer(out.name, t.float32, out.shape)
             name = unused(f"{launch.writes[0]}.float32", tensors)
             tensors[name] = TensorType(t.float32, out.shape)
@@ -70,12 +70,13 @@ def _rounded(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]
 
 
 def _factors(
-    body: list[Compute], weights: set[str], names: dict[Buffer | None, str | None]
+    body: list[Stmt], weights: set[str], names: dict[Buffer | None, str | None]
 ) -> list[Buffer]:
     """The inputs that are factors of sums of products, and nothing else, if copies pay."""
-    loads = [(s, e) for s in body for e in walk(s.expr) if isinstance(e, Load)]
+    every = [e for s in body for e in walk(*expressions(s))]
+    computes = [s for s in body if isinstance(s, Compute)]
     found: dict[Buffer, bool] = {}
-    for s in body:
+    for s in computes:
         for fold in (e for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot"):
             for x in fold.terms:
                 load = _half(x)
@@ -85,13 +86,13 @@ def _factors(
                     found[b] = found.get(b, True) and pays
     terms = {
         id(x.x)
-        for s in body
+        for s in computes
         for e in walk(s.expr)
         if isinstance(e, Fold) and e.kind == "dot"
         for x in e.terms
         if isinstance(x, Cast)
     }
-    other = {e.buffer.root for _, e in loads if id(e) not in terms}
+    other = {e.buffer.root for e in every if isinstance(e, Load) and id(e) not in terms}
     return [b for b, pays in found.items() if pays and b not in other]
 
 
@@ -108,27 +109,28 @@ def _is_read_often(s: Compute, fold: Fold, b: Buffer) -> bool:
     return at_least(terms - READS * product(b.shape), 0)
 
 
-def _with(launch: Launch, body: list[Compute], wide: dict[Buffer, tuple[str, Buffer]]) -> Launch:
+def _with(launch: Launch, wide: dict[Buffer, tuple[str, Buffer]]) -> Launch:
     """The launch reading the copies."""
 
-    def widened(s: Compute) -> Compute:
+    def widened(root: Expr) -> Expr:
         given: dict[Expr, Expr] = {}
-        for e in walk(s.expr):
+        for e in walk(root):
             load = _half(e)
             if load is None or load.buffer.root not in wide:
                 continue
-            root, b = wide[load.buffer.root][1], load.buffer
-            own = root if b is b.root else Buffer(b.name, t.float32, b.shape, base=root)
+            copy, b = wide[load.buffer.root][1], load.buffer
+            own = copy if b is b.root else Buffer(b.name, t.float32, b.shape, base=copy)
             default = None if load.default is None else cast(load.default, t.float32)
             given[e] = Load(own, load.index, load.mode, default)
-        return replace(s, expr=rewrite(s.expr, given))
+        return rewrite(root, given) if given else root
 
     inputs = tuple(wide[b][1] if b in wide else b for b in launch.kernel.inputs)
     reads = tuple(
         wide[b][0] if b in wide else n
         for b, n in zip(launch.kernel.inputs, launch.reads, strict=True)
     )
-    kernel = replace(launch.kernel, inputs=inputs, body=tuple(widened(s) for s in body), views=())
+    body = tuple(mapped(s, widened, lambda b: b) for s in launch.kernel.body)
+    kernel = replace(launch.kernel, inputs=inputs, body=body, views=())
     return replace(launch, kernel=kernel, reads=reads)
 
 

@@ -9,41 +9,40 @@ SX_FN float sx_odd_f32(double x) {
   return w.f;
 }
 
-SX_FN float sx_f32_of_f16(uint16_t h) {
+SX_OP float sx_f32_of_f16(uint16_t h) {
   const int32_t sign = (int32_t)((uint32_t)(h & 0x8000) << 16), m = (h & 0x7fff) << 13;
   const int32_t special = sx_bits_f32(sx_float_i32(m) * 0x1p112f);
   return sx_float_i32(sign | ((h & 0x7c00) == 0x7c00 ? m | 0x7f800000 : special));
 }
 
-SX_FN uint16_t sx_f16_of_f32(float x) {
-  const uint32_t u = (uint32_t)sx_bits_f32(x), m = u & 0x7fffffffu, sign = (u >> 16) & 0x8000u;
-  const uint32_t tiny = (uint32_t)sx_bits_f32(fabsf(x) + 0.5f) - 0x3f000000u;
-  const uint32_t usual = (m - 0x38000000u + 0xfffu + ((m >> 13) & 1)) >> 13;
-  if (m > 0x7f800000u) return 0x7e00;
-  return (uint16_t)(sign | (m >= 0x477ff000u ? 0x7c00u : m < 0x38800000u ? tiny : usual));
+SX_OP uint16_t sx_f16_of_f32(float x) {
+  const int32_t u = sx_bits_f32(x), m = u & INT32_MAX, tiny = sx_bits_f32(sx_float_i32(m) + 0.5f) - 0x3f000000;
+  const int32_t usual = (m - 0x38000000 + 0xfff + ((m >> 13) & 1)) >> 13, r = m < 0x38800000 ? tiny : usual;
+  const int32_t code = (m >= 0x477ff000 ? 0x7c00 : r) | ((u >> 16) & 0x8000);
+  return (uint16_t)(m > 0x7f800000 ? 0x7e00 : code);
 }
 
-/* A float32 rounded to the nearest float16 or bfloat16: of the power of two by which it is moved there and back,
-   the last bit is that of float16. */
-SX_FN float sx_near_f16(float x) {
-  const int32_t m = sx_bits_f32(x) & INT32_MAX, e = m & 0x7f800000, least = e < 0x38800000 ? 0x38800000 : e;
+/* A float32 rounded to the nearest float16 or bfloat16, without a branch: of the power of two by which it is moved
+   there and back, the last bit is that of float16. */
+SX_OP float sx_near_f16(float x) {
+  const int32_t u = sx_bits_f32(x), m = u & INT32_MAX, least = sx_max_i32(m & 0x7f800000, 0x38800000);
   const float much = sx_float_i32((int32_t)((uint32_t)least + (UINT32_C(13) << 23)));
-  const float y = m >= 0x477ff000 ? (float)INFINITY : (sx_float_i32(m) + much) - much;
-  return x != x ? sx_nan_f32() : copysignf(y, x);
+  const int32_t y = sx_bits_f32((sx_float_i32(m) + much) - much), r = m >= 0x477ff000 ? 0x7f800000 : y;
+  return sx_float_i32(m > 0x7f800000 ? 0x7fc00000 : r | (u & INT32_MIN));
 }
 
-SX_FN float sx_near_bf16(float x) {
+SX_OP float sx_near_bf16(float x) {
   const uint32_t u = (uint32_t)sx_bits_f32(x), r = (u + 0x7fffu + ((u >> 16) & 1)) & 0xffff0000u;
-  return x != x ? sx_nan_f32() : sx_float_i32((int32_t)r);
+  return sx_float_i32((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000 : (int32_t)r);
 }
 
 SX_FN uint16_t sx_f16_of_f64(double x) { return sx_f16_of_f32(sx_odd_f32(x)); }
 
-SX_FN float sx_f32_of_bf16(uint16_t h) { return sx_float_i32((int32_t)((uint32_t)h << 16)); }
+SX_OP float sx_f32_of_bf16(uint16_t h) { return sx_float_i32((int32_t)((uint32_t)h << 16)); }
 
-SX_FN uint16_t sx_bf16_of_f32(float x) {
-  const uint32_t u = (uint32_t)sx_bits_f32(x);
-  return x != x ? 0x7fc0 : (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
+SX_OP uint16_t sx_bf16_of_f32(float x) {
+  const uint32_t u = (uint32_t)sx_bits_f32(x), r = (u + 0x7fffu + ((u >> 16) & 1)) >> 16;
+  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : r);
 }
 
 SX_FN uint16_t sx_bf16_of_f64(double x) { return sx_bf16_of_f32(sx_odd_f32(x)); }

@@ -205,7 +205,8 @@ class Expression:
     def _name(self, e: Expr, block: Block, text: str) -> list[str]:
         """Keeps text for a single use nearby, or declares a constant with that value."""
         uses = self.placement.uses[e, block]
-        if len(uses) == 1 and uses[0] is block and len(text) <= LINE:
+        widened = isinstance(e, Cast) and e.dtype.is_storage  # next, as a rule: there and back
+        if len(uses) == 1 and uses[0] is block and (len(text) <= LINE or widened):
             self.texts[e, block] = text
             return []
         for outer in block.outwards():
@@ -389,4 +390,6 @@ def stored(names: Writer, text: str, e: Expr, b: Buffer) -> str:
 
 def _never_nan(e: Cast) -> bool:
     """Whether the conversion itself gives no NaN but the canonical one."""
-    return not e.x.dtype.is_float or e.dtype.compute != e.dtype.name
+    if not e.x.dtype.is_float or e.dtype.compute != e.dtype.name:
+        return True
+    return e.x.dtype.is_storage and isinstance(e.x, Cast) and _never_nan(e.x)
