@@ -11,9 +11,12 @@ import onnx
 from onnx import NodeProto
 
 from sardonyx import types as t
+from sardonyx.dims import symbol
 from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.settings import Numerics
 from sardonyx.types import Array, DType, TensorType
@@ -52,8 +55,12 @@ class Net:
         """Makes tensors outputs."""
         self.outputs += names
 
-    def graph(self) -> Graph:
-        types = {n: TensorType(_dtype(v), v.shape) for n, v in self.feeds.items()}
+    def graph(self, batch: str = "") -> Graph:
+        """The graph; batch: a symbol for the first dimension of each input."""
+        shapes = {
+            n: (symbol(batch), *v.shape[1:]) if batch else v.shape for n, v in self.feeds.items()
+        }
+        types = {n: TensorType(_dtype(v), shapes[n]) for n, v in self.feeds.items()}
         return graph_from_nodes(
             self.nodes,
             self.weights,
@@ -85,6 +92,17 @@ def _dtype(value: Array) -> DType:
     found = t.by_numpy(value.dtype)
     assert found is not None
     return found
+
+
+def check_any_batch(net: Net) -> None:
+    """Asserts that where the batch is a symbol there are the launches that there are where it is a
+    number, and the same bytes."""
+    programs = [optimise(lower(net.graph(batch)), roomy=True) for batch in ("", "N")]
+    names = [[launch.kernel.name for launch in program.launches] for program in programs]
+    assert names[0] == names[1]
+    want, found = (NativeEngine(net.graph(batch)).run(net.feeds) for batch in ("", "N"))
+    wrong = [n for n in net.outputs if found[n].tobytes() != want[n].tobytes()]
+    assert not wrong
 
 
 def check_engines(net: Net) -> None:

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from nets import Net
+from nets import Net, check_any_batch
 from test_passes import check, values
 
 from sardonyx.emit import model
@@ -102,6 +102,12 @@ def test_c_has_the_bytes_of_plain_loops(
     for threads in (1, 2, 3):
         found = NativeEngine(graph, threads=threads).run(net.feeds)
         assert all(found[n].tobytes() == y.tobytes() for n, y in want.items())
+
+
+def test_any_batch_goes_block_by_block(room: int) -> None:
+    net = operator(60, 33)
+    assert fused(optimise(lower(net.graph("N"))))
+    check_any_batch(net)
 
 
 def test_blocks_are_shared_out_among_threads(room: int) -> None:

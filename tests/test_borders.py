@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nets import Net, check_engines
+from nets import Net, check_any_batch, check_engines
 from test_passes import check, values
 
 from sardonyx.kernel.c99.print_product import packed_product
@@ -76,6 +76,10 @@ def whole() -> Net:
 
 def test_the_engines_agree() -> None:
     check_engines(whole())
+
+
+def test_any_batch_has_them() -> None:
+    check_any_batch(whole())
 
 
 def test_borders_are_written_again_in_each_run_and_by_threads() -> None:

@@ -12,12 +12,9 @@ from nets import Net, check_engines
 from test_half import values
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Load, walk
-from sardonyx.kernel.ir import Compute, Store, expressions, statements
 from sardonyx.passes.halves import LARGEST
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
-from sardonyx.passes.program import Program
 
 KINDS = [np.float16, ml_dtypes.bfloat16]
 PADS = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
@@ -92,22 +89,9 @@ def test_scheduled_equals_plain_equals_machine(net: Any, kind: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_computed_is_held_as_float32(kind: Any) -> None:
     program = optimise(lower(image(kind).graph()), roomy=True)
-    halves = {b.name for b in touched(program) if b.dtype.bits == 16}
-    outside = {b.name for x in program.launches for b in (*x.kernel.inputs, *x.kernel.outputs) if b}
-    ends = {n for n in (*program.inputs, *program.outputs)}
-    of_ends = {
-        b.name
-        for x in program.launches
-        for n, b in (*zip(x.reads, x.kernel.inputs), *zip(x.writes, x.kernel.outputs))
-        if n in ends and b is not None
-    }
-    assert halves and halves <= of_ends & outside
-
-
-def touched(program: Program) -> set[Any]:
-    every = [s for x in program.launches for s in statements(x.kernel.body)]
-    loads = [e.buffer.root for s in every for e in walk(*expressions(s)) if isinstance(e, Load)]
-    return {*loads, *(s.buffer.root for s in every if isinstance(s, Compute | Store))}
+    used = {n for x in program.launches for n in (*x.reads, *x.writes) if n}
+    halves = {n for n in used if program.tensors[n].dtype in (t.float16, t.bfloat16)}
+    assert halves == {*program.inputs, *program.outputs}
 
 
 def test_large_weights_keep_their_size() -> None:

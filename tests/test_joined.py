@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from nets import Net, check_engines
+from nets import Net, check_any_batch, check_engines
 from test_passes import check, values
 
 from sardonyx.native import NativeEngine
@@ -117,6 +117,13 @@ def test_passes_keep_the_bits(make: Callable[[Net], None]) -> None:
 
 def test_the_engines_agree() -> None:
     check_engines(whole())
+
+
+def test_any_batch_is_written_in_place() -> None:
+    net = Net()
+    for make in (branches, read_elsewhere, nested):
+        make(net)
+    check_any_batch(net)
 
 
 def test_threads_and_runs_one_after_the_other_agree() -> None:

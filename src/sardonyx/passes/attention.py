@@ -143,12 +143,14 @@ def blocked(kernel: Kernel) -> Kernel | None:
     if parts is None:
         return None
     shape = parts.scores.buffer.shape
-    sizes = [d for d in shape if isinstance(d, int)]
-    if len(sizes) != len(shape) or 4 * prod(sizes) < LEAST:
+    rest = [d for d in shape[parts.depth - 1 :] if isinstance(d, int)]
+    if len(rest) != len(shape) - parts.depth + 1:
         return None
-    *heads, count = sizes[: parts.depth]
-    each = sizes[parts.depth :]
-    block = _Block(parts, _rows(count, 4 * prod(each), prod(heads)))
+    heads = prod(d for d in shape[: parts.depth - 1] if isinstance(d, int))  # of one of a batch
+    count, each = rest[0], 4 * prod(rest[1:])
+    if heads * count * each < LEAST:
+        return None
+    block = _Block(parts, _rows(count, each, heads))
     gone = {s.buffer.root for s in (parts.scores, *parts.rows)}
     nest = block.nest(kernel, count)
     kept = [b for b in kernel.temporaries if b not in gone]

@@ -16,11 +16,11 @@ from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Load, lift
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
-from sardonyx.passes.boxes import Box, Sizes, may_read, reading, writing
+from sardonyx.passes.boxes import Box, Span, Starts, may_read, reading, writing
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
 
-Move = tuple[int, str, Sizes]  # a launch, what it reads, where that begins in what it shall read
+Move = tuple[int, str, Starts]  # a launch, what it reads, where that begins in what it shall read
 
 
 def write_borders(program: Program) -> Program:
@@ -91,13 +91,15 @@ def _copy(at: int, launch: Launch) -> _Copy | None:
     return _Copy(at, Box(launch.writes[0], before, size, shape), x.default)
 
 
-def _side(index: Expr, axis: Axis, size: Dim, whole: Dim) -> tuple[int, int, int] | None:
+def _side(index: Expr, axis: Axis, size: Dim, whole: Dim) -> Span | None:
     """Along one dimension: where the source begins, its size, that of the whole."""
     form = affine(index)
     before = None if form is None else 0 if size == whole == 1 else atom(axis) - form
-    if not (isinstance(before, int) and isinstance(size, int) and isinstance(whole, int)):
+    if not isinstance(before, int) or before < 0:
         return None
-    return (before, size, max(whole, before + size)) if before >= 0 else None
+    if isinstance(size, int) and isinstance(whole, int):
+        return before, size, max(whole, before + size)
+    return (0, size, whole) if before == 0 and size == whole else None
 
 
 def _union(copies: Sequence[_Copy]) -> Box:
@@ -105,8 +107,13 @@ def _union(copies: Sequence[_Copy]) -> Box:
     boxes = [copy.box for copy in copies]
     before = tuple(map(max, zip(*(b.start for b in boxes), strict=True)))
     after = [[n - s for n, s in zip(b.shape, b.start, strict=True)] for b in boxes]
-    shape = tuple(b + max(n) for b, *n in zip(before, *after, strict=True))
+    shape = tuple(b + _largest(n) for b, *n in zip(before, *after, strict=True))
     return replace(boxes[0], start=before, shape=shape)
+
+
+def _largest(sizes: Sequence[Dim]) -> Dim:
+    """The largest, of numbers or of what is one and the same."""
+    return max((n for n in sizes if isinstance(n, int)), default=sizes[0])
 
 
 def _moves(
@@ -146,11 +153,11 @@ def _around(b: Buffer, box: Box, border: Const) -> Iterator[Stmt]:
     last = max(d for d, (_, n, whole) in enumerate(sides) if n != whole)
     for d, (first, n, whole) in enumerate(sides):
         inside = [(f, f + k) for f, k, _ in sides[:d]]
-        if d == last and d and inside[-1][0] > 0 and inside[-1][1] < sides[d - 1][2]:
+        if d == last and d and inside[-1][0] > 0 and inside[-1][1] != sides[d - 1][2]:
             yield from _between(b, d, box, border)
             continue
         for begin, end in ((0, first), (first + n, whole)):
-            if begin < end:
+            if begin != end:
                 ranges = [*inside, (begin, end), *((0, m) for *_, m in sides[d + 1 :])]
                 yield from _filled(b, ranges, border)
 
@@ -168,13 +175,13 @@ def _between(b: Buffer, d: int, box: Box, border: Const) -> tuple[Stmt, ...]:
     return nested([a for a in (*outer, r, e) if a.extent != 1], (store,))
 
 
-def _filled(b: Buffer, ranges: Sequence[tuple[int, int]], value: Const) -> tuple[Stmt, ...]:
+def _filled(b: Buffer, ranges: Sequence[tuple[Dim, Dim]], value: Const) -> tuple[Stmt, ...]:
     """The loops that store a value over ranges of each dimension."""
     axes = [Axis(f"i{d}", end - begin) for d, (begin, end) in enumerate(ranges)]
     index = tuple(_inside(a, begin) for a, (begin, _) in zip(axes, ranges, strict=True))
     return nested([a for a in axes if a.extent != 1], (Store(b, index, value),))
 
 
-def _inside(a: Axis, begin: int) -> Expr:
+def _inside(a: Axis, begin: Dim) -> Expr:
     """The index at a, from `begin` on; an axis of one turn is no loop."""
-    return lift(begin) if a.extent == 1 else a + begin if begin else a
+    return lift(begin) if a.extent == 1 else a if begin == 0 else a + begin

@@ -13,16 +13,19 @@ from sardonyx.kernel.ir import Compute, Store, expressions, mapped, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch
 
-Sizes = tuple[int, ...]
-Span = tuple[int, int, int]  # along a dimension: where a box begins, its size, that of the whole
+Starts = tuple[int, ...]
+Sizes = tuple[Dim, ...]
+Span = tuple[int, Dim, Dim]  # along a dimension: where a box begins, its size, that of the whole
+Spans = Sequence[tuple[Dim, Dim, Dim]]
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The elements of tensor `whole`, of this shape, from `start` on, as many as `size`."""
+    """The elements of tensor `whole`, of this shape, from `start` on, as many as `size`. A size
+    that is no number is that of the whole."""
 
     whole: str
-    start: Sizes
+    start: Starts
     size: Sizes
     shape: Sizes
 
@@ -30,14 +33,14 @@ class Box:
         """One of each dimension."""
         return list(zip(self.start, self.size, self.shape, strict=True))
 
-    def fewer(self) -> list[Span]:
+    def fewer(self) -> Spans:
         """Those where a dimension of which the box has one index is one with the next."""
-        found = list[Span]()
-        one = (0, 1, 1)
+        found = list[tuple[Dim, Dim, Dim]]()
+        one: tuple[Dim, Dim, Dim] = (0, 1, 1)
         for first, n, size in self.spans():
-            first, size = one[0] * size + first, one[2] * size
-            one = (first, 1, size) if n == 1 else (0, 1, 1)
-            found += [] if n == 1 else [(first, n, size)]
+            at, whole = one[0] * size + first, one[2] * size
+            one = (at, 1, whole) if n == 1 else (0, 1, 1)
+            found += [] if n == 1 else [(at, n, whole)]
         return found if one == (0, 1, 1) else [*found, one]
 
 
@@ -60,7 +63,7 @@ def writing(launch: Launch, box: Box) -> Launch | None:
     return replace(launch, kernel=replace(kernel, outputs=(whole,), body=body), writes=(box.whole,))
 
 
-def _box(b: Buffer, whole: Buffer, spans: Sequence[Span]) -> Buffer | None:
+def _box(b: Buffer, whole: Buffer, spans: Spans) -> Buffer | None:
     """What b, the tensor under some shape, is of the whole under such a shape; None where a
     dimension that is longer there is not one of b's."""
     left, shape, start = list(b.shape), list[Dim](), list[Dim]()
@@ -96,7 +99,7 @@ def may_read(launch: Launch, name: str, box: Box) -> bool:
     return all(e.buffer.base is None and not any(map(and_, checked(e), wider)) for e in loads)
 
 
-def reading(launch: Launch, name: str, box: Box, start: Sizes) -> Launch:
+def reading(launch: Launch, name: str, box: Box, start: Starts) -> Launch:
     """The launch that reads the whole, in which the tensor begins at `start`."""
     kernel = launch.kernel
     new = {

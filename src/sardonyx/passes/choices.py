@@ -16,6 +16,7 @@ from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.print_tiles import across
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
+from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -137,15 +138,8 @@ def _side(e: Where) -> Expr | None:
 
 def _checked(x: Load) -> Expr | None:
     """The load without a check that always holds."""
-    if x.mode != "guard":
+    if x.mode != "guard" or not all(map(inside, x.index, x.buffer.shape)):
         return None
-    for i, size in zip(x.index, x.buffer.shape, strict=True):
-        form = affine(i)
-        low, high = (None, None) if form is None else bounds(form)
-        if not (isinstance(low, int) and isinstance(high, int) and isinstance(size, int)):
-            return None
-        if low < 0 or high >= size:
-            return None
     return Load(x.buffer, x.index)
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import inf, prod
+from math import inf
 
-from sardonyx.dims import Dim, substitute
+from sardonyx.dims import Dim, at_least, product, substitute, symbols
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Load, is_move, walk
 from sardonyx.kernel.ir import Compute, expressions, statements
-from sardonyx.passes.boxes import Box, Sizes, may_read, reading, writing
+from sardonyx.passes.boxes import Box, Sizes, Starts, may_read, reading, writing
 from sardonyx.passes.choices import Side, nest, sides
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.timeline import timeline_of
@@ -91,22 +91,28 @@ def _parts(joining: Launch, s: Compute, found: Sequence[Side]) -> Iterator[_Part
         start = starts.pop() if len(starts) == 1 else None
         if x is None or name is None or start is None or joining.reads.count(name) != 1:
             continue
-        size, shape = _numbers(x.shape), _numbers(root.shape)
-        counts = [_numbers(tuple(a.extent for a in axes)) for _, axes in own]
-        if not size or not shape or sum(prod(n or (0,)) for n in counts) != prod(size):
-            continue
-        if _run(size, shape) >= RUN:
-            yield _Part(name, Box(joining.writes[0], start, size, shape), own)
+        copied: Dim = 0
+        for _, axes in own:
+            copied = copied + product(tuple(a.extent for a in axes))
+        sides_fit = copied == product(x.shape) and _is_box(start, x.shape, root.shape)
+        if x.shape and sides_fit and _is_long(x.shape, root.shape):
+            yield _Part(name, Box(joining.writes[0], start, x.shape, root.shape), own)
 
 
-def _run(size: Sizes, shape: Sizes) -> float:
-    """How many elements of a box lie side by side; infinite where all do."""
-    run = 1
+def _is_box(start: Starts, size: Sizes, shape: Sizes) -> bool:
+    """Whether what is no number is all of its dimension."""
+    sides = zip(start, size, shape, strict=True)
+    return all(
+        n == whole and not first for first, n, whole in sides if symbols(n) or symbols(whole)
+    )
+
+
+def _is_long(size: Sizes, shape: Sizes) -> bool:
+    """Whether RUN elements of a box or more lie side by side, or all."""
     for d in reversed(range(len(size))):
-        run *= size[d]
         if size[d] != shape[d]:
-            return run if prod(size[:d]) > 1 else inf
-    return inf
+            return at_least(product(size[d:]), RUN) or product(size[:d]) == 1
+    return True
 
 
 def _source(side: Side) -> object:
@@ -115,7 +121,7 @@ def _source(side: Side) -> object:
     return e.buffer if isinstance(e, Load) and e.mode == "proven" else None
 
 
-def _start(side: Side, s: Compute) -> Sizes | None:
+def _start(side: Side, s: Compute) -> Starts | None:
     """Where element 0 of what a side copies lies in the whole."""
     e, shape, start = side[0].expr, s.buffer.root.shape, list[int]()
     first = s.buffer.start or (0,) * len(s.buffer.shape)
@@ -137,11 +143,6 @@ def _start(side: Side, s: Compute) -> Sizes | None:
 
 def _at_zero(a: Hashable) -> Dim | None:
     return 0 if isinstance(a, Axis) and a.extent == 1 else None
-
-
-def _numbers(shape: Sequence[object]) -> Sizes | None:
-    known = tuple(n for n in shape if isinstance(n, int))
-    return known if len(known) == len(shape) else None
 
 
 def _write(program: Program, launches: dict[int, Launch], part: _Part, at: int) -> int | None:
