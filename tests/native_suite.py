@@ -27,8 +27,10 @@ import onnx
 
 from sardonyx import build, native
 from sardonyx.compiler import flags
+from sardonyx.emit.model import ONE_ROW
 from sardonyx.errors import RunError, SardonyxError
 from sardonyx.graph import Graph
+from sardonyx.kernel.c99.prelude import TILES
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.resolve import resolve
@@ -36,6 +38,7 @@ from sardonyx.types import Array
 from tests.backend_suite import Case, assert_equal_bytes, cases
 
 GROUP = 40
+COMMON = frozenset(f"tiles_{Path(name).stem}.c" for name in TILES)
 Feeds = dict[str, Array]
 
 
@@ -87,15 +90,18 @@ def _compiled(every: Sequence[Mapping[str, str]]) -> list[Any]:
     texts: dict[str, str] = {}
     for i, sources in enumerate(every):
         for file, text in sources.items():
+            if file in COMMON:
+                texts[file] = text.replace(ONE_ROW, "")
+                continue
             renamed = text.replace("sardonyx_run", f"c{i}_run").replace('"model.h"', f'"c{i}.h"')
             texts[f"c{i}.h" if file == "model.h" else f"c{i}_{file}"] = renamed
-    library = build.load(REAL(texts))
+    library = build.load(REAL(texts, common=COMMON))
     return [SimpleNamespace(sardonyx_run=library[f"c{i}_run"]) for i in range(len(every))]
 
 
 def _alone(sources: Mapping[str, str]) -> Any:
     try:
-        return build.load(REAL(sources))
+        return build.load(REAL(sources, common=COMMON))
     except SardonyxError as error:
         return error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,27 @@ def test_the_same_files_are_compiled_once() -> None:
     again = build.library(FILES, progress=lambda done, total, what: heard.append("again"))
     assert first == again
     assert heard == ["compiling", "compiled a.c", "compiled b.c", "linked"]
+
+
+def test_what_many_libraries_have_is_compiled_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, compiled = build._run, list[str]()
+
+    def run(command: Sequence[str], folder: Path) -> None:
+        compiled.extend(x for x in command if x.endswith(".c"))
+        real(command, folder)
+
+    monkeypatch.setattr(build, "_run", run)
+    other = {**FILES, "a.c": FILES["a.c"].replace("other();", "other() + 1;")}
+    assert build.load(build.library(FILES, common=["b.c"])).answer() == 42
+    assert build.load(build.library(other, common=["b.c"])).answer() == 43
+    assert sorted(compiled) == ["a.c", "a.c", "b.c"]
+    (kept,) = cache.glob("*.o")
+    kept.write_bytes(b"")  # as a crash leaves it
+    again = {**FILES, "a.c": FILES["a.c"].replace("other();", "other() + 2;")}
+    assert build.load(build.library(again, common=["b.c"])).answer() == 44
+    assert sorted(compiled) == ["a.c", "a.c", "a.c", "b.c", "b.c"]
 
 
 def test_another_text_is_another_library() -> None:

@@ -86,11 +86,13 @@ def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
 
 def test_windows_and_products_are_compiled_in_files_of_their_own() -> None:
     program = optimise(lower(net().graph(), overridable=False))
-    units = emit(program, printer=print_scheduled, units=2).units
-    assert [("sx_window(&" in text, "sx_contract(&" in text) for text in units] in (
-        [(True, False), (False, True)],
-        [(False, True), (True, False)],
-    )
+    whole = emit(program, printer=print_scheduled).main
+    split = emit(program, printer=print_scheduled, units=2)
+    own = ("SX_ENTRIES(sx_contract)", "#ifndef SX_ELSEWHERE", "SX_KIND(sx_contract,")
+    assert "#define SX_ELSEWHERE" not in whole
+    assert all(text.count("#define SX_ELSEWHERE 1\n") == 1 for text in split.units)
+    assert {"tiles_contract.c", "tiles_windows.c"} <= set(split.tiles)
+    assert all(part in whole and part in split.tiles["tiles_contract.c"] for part in own)
 
 
 def test_the_header_of_windows_leans_on_that_of_products() -> None:

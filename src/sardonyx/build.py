@@ -17,7 +17,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -42,6 +42,7 @@ except ImportError:  # Windows: two processes may then build the same library, a
 
 BOUND = 2 << 30
 LIBRARY = ".so"  # ctypes loads any name
+OBJECT = ".o"
 WEIGHTS = ".weights"
 IMAGE = ".image"
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -77,9 +78,11 @@ def library(
     *,
     compiler: Compiler | None = None,
     progress: Progress | None = None,
+    common: Collection[str] = (),
 ) -> Path:
     """The shared library made of C files (name -> text; only the .c files are compiled), from the
-    cache or built now.
+    cache or built now. common: those that include no other, which many libraries have: what is
+    compiled of them is kept too.
 
     progress hears of every file compiled. Raises BuildError where there is no compiler, it refuses,
     the cache cannot be written or its bound is no number.
@@ -94,7 +97,7 @@ def library(
         folder.mkdir(parents=True, exist_ok=True)
         with locked(path.with_suffix(".lock")):
             if not touched(path):
-                _build(sources, compiler, arguments, path, progress)
+                _build(sources, compiler, arguments, path, progress, common)
                 evict(folder, bound, keep=path)
     except OSError as error:
         raise BuildError(
@@ -182,7 +185,7 @@ def load(path: Path) -> ctypes.CDLL:
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
     """Removes the least recently used libraries until the folder is within its bound."""
     entries = []
-    for path in (x for end in (LIBRARY, WEIGHTS, IMAGE) for x in folder.glob(f"*{end}")):
+    for path in (x for end in (LIBRARY, OBJECT, WEIGHTS, IMAGE) for x in folder.glob(f"*{end}")):
         try:
             stat = path.stat()
         except OSError:
@@ -226,6 +229,7 @@ def _build(
     arguments: Sequence[str],
     path: Path,
     progress: Progress | None,
+    common: Collection[str],
 ) -> None:
     units = sorted(name for name in sources if name.endswith(".c"))
     report = progress or (lambda done, total, what: None)
@@ -235,7 +239,11 @@ def _build(
             (folder / file).write_text(text, encoding="utf-8")
         report(0, len(units) + 1, "compiling")
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            jobs = [pool.submit(_compile, compiler, arguments, folder, unit) for unit in units]
+            keys = {n: digest({n: sources[n]}, compiler, arguments) for n in units if n in common}
+            jobs = [
+                pool.submit(_compile, compiler, arguments, folder, unit, keys.get(unit))
+                for unit in units
+            ]
             for done, (unit, job) in enumerate(zip(units, jobs, strict=True)):
                 job.result()
                 report(done + 1, len(units) + 1, f"compiled {unit}")
@@ -246,8 +254,23 @@ def _build(
         os.replace(folder / made, path)
 
 
-def _compile(compiler: Compiler, arguments: Sequence[str], folder: Path, unit: str) -> None:
-    _run([*compiler.command, *arguments, "-c", unit, "-o", f"{unit}.o"], folder)
+def _compile(
+    compiler: Compiler, arguments: Sequence[str], folder: Path, unit: str, key: str | None
+) -> None:
+    """Compiles a file of the folder; with a key, what is compiled is kept in the cache."""
+    made = folder / f"{unit}.o"
+    command = [*compiler.command, *arguments, "-c", unit, "-o", made.name]
+    if key is None:
+        _run(command, folder)
+        return
+    kept = folder.parent / (key + OBJECT)
+    with locked(kept.with_suffix(".lock")):
+        if touched(kept):
+            with suppress(OSError):  # removed meanwhile
+                shutil.copyfile(kept, made)
+                return
+        _run(command, folder)
+        place(kept, [made.read_bytes()])
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

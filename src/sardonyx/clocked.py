@@ -120,7 +120,7 @@ def clocked(
     files["observe.h"] = CLOCK.format(count=max(1, 2 * len(hooks)), clock=clock)
     return Clocked(
         program,
-        build.load(build.library(files, progress=progress)),
+        build.load(build.library(files, progress=progress, common=source.tiles)),
         build.mapped(source.blob),
         aligned(made.size_for(pool.threads, evaluate(worker, {})), 0),
         pool,

@@ -205,7 +205,7 @@ class NativeEngine:
             unfused=not self._fused,
             worker=most(needed),
         )
-        path = build.library(source.files(), progress=self._progress)
+        path = build.library(source.files(), progress=self._progress, common=source.tiles)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
         return _Compiled(program, source, made, path, run, weights, needed)
 

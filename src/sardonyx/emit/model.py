@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
@@ -21,7 +22,7 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
-from sardonyx.kernel.c99.prelude import END, prelude, tiles_of
+from sardonyx.kernel.c99.prelude import END, prelude, tile_file, tiles_of
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.c99.work import UNIT
@@ -32,7 +33,7 @@ CONTRACT_FLAGS = (
     "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
 )
 _UNFUSED = '#define SX_UNFUSED 1 /* numerics = "unfused": multiply, then add */\n'
-_ONE_ROW = "#define SX_ONE_ROW 1 /* of each sum of products: other tiles are not compiled */\n"
+ONE_ROW = "#define SX_ONE_ROW 1 /* of each sum of products: other tiles are not compiled */\n"
 
 
 def emit(
@@ -42,7 +43,7 @@ def emit(
     symbols: Sequence[str] = (),
     prefix: str = "sardonyx",
     printer: Printer = print_c,
-    units: int = 1,
+    units: int = 0,
     unfused: bool = False,
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
@@ -53,8 +54,9 @@ def emit(
 
     plan: where all tensors lie; None leaves that, and the values of `symbols`, to the caller's
     tables: then weights, inputs and written outputs lie outside M, and host nothing else.
-    prefix: of the names that the linker sees. printer: how kernels are written. units: into
-    how many more files the kernels are split (1: none, they stand in model.c). unfused:
+    prefix: of the names that the linker sees. printer: how kernels are written. units: into how
+    many files the kernels are split, register tiles in files of their own (1: kernels stand in
+    model.c; 0: all stands in model.c). unfused:
     numerics="unfused". extents: symbolic dims that the program finds as it runs; then there is a
     plan for their bounds, and no other symbol. hooks: launches that are observed, as observe.h
     (which the caller provides) says; a hook is a step, whether it begins with this launch, and
@@ -97,16 +99,18 @@ def emit(
     )
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
     rows = _rows(program)
-    first += _ONE_ROW if next(rows, 0) == 1 and all(n == 1 for n in rows) else ""
+    first += ONE_ROW if next(rows, 0) == 1 and all(n == 1 for n in rows) else ""
     split = _split(kernels, units, first) if units > 1 else ()
+    tiles = tiles_of("\n".join(kernels.values())) if units else ()
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
     rest = [*_surroundings(rest, "sx_enter"), *rest]
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix, extents, worker),
-        main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else ""),
+        main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else "", units > 0),
         units=split,
+        tiles={f"tiles_{Path(name).stem}.c": first + tile_file(name) for name in tiles},
         blob=places.blob,
         memory=None if plan is None else plan.size,
         slots=tuple(places.slots),
@@ -135,32 +139,25 @@ def _surroundings(parts: Sequence[str], wanted: str = "sx_threads") -> Iterator[
         yield _text("parallel.h")
 
 
-def _main(parts: Sequence[str], more: str) -> str:
+def _main(parts: Sequence[str], more: str, elsewhere: bool) -> str:
     body = "\n".join(parts)
     head = f"/* Written by Sardonyx. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
     copies = "#include <string.h>\n" if "memcpy(" in body else ""
     include = '#include "model.h"\n'
-    return f"{head}{include}{more}{copies}{prelude(body)}\n{body}{END}"
+    return f"{head}{include}{more}{copies}{prelude(body, elsewhere)}\n{body}{END}"
 
 
 def _split(kernels: Mapping[str, str], units: int, first: str) -> tuple[str, ...]:
-    """The kernels, made visible to other files, in files of about equal length. Those with the same
-    register tiles, which take most of the time to compile, stand in one file."""
-    groups: dict[str, str] = {}
-    for name, text in kernels.items():
-        tiles = [file for file in tiles_of(text) if file != "contract_half.h"]  # has contract.h's
-        public = text.replace(f"static void {name}(", f"void {name}(", 1)
-        group = tiles[-1] if tiles else name
-        groups[group] = f"{groups.get(group, '')}{_prototype(name, text)}{public}\n"
-    sizes = {k: len(text) + (k not in kernels and len(prelude(text))) for k, text in groups.items()}
-    parts: list[list[str]] = [[] for _ in range(min(units, len(groups)))]
+    """The kernels, made visible to other files, in files of about equal length."""
+    parts: list[list[str]] = [[] for _ in range(min(units, len(kernels)))]
     filled = [0] * len(parts)
-    for group in sorted(groups, key=lambda group: -sizes[group]):
+    for name, text in sorted(kernels.items(), key=lambda item: -len(item[1])):
+        public = text.replace(f"static void {name}(", f"void {name}(", 1)
         least = filled.index(min(filled))
-        parts[least].append(groups[group])
-        filled[least] += sizes[group]
+        parts[least].append(f"{_prototype(name, text)}{public}\n")
+        filled[least] += len(text)
     bodies = ["\n".join([*_surroundings(part), *part]) for part in parts]
-    return tuple(f"{first}{prelude(body)}\n{body}{END}" for body in bodies)
+    return tuple(f"{first}{prelude(body, elsewhere=True)}\n{body}{END}" for body in bodies)
 
 
 def _rows(program: Program) -> Iterator[Dim]:

@@ -94,16 +94,18 @@ class Source:
     """A program as C.
 
     header, main: model.h and model.c. units: more C files, when the kernels were split off for
-    parallel compilation. memory: N, the bytes of M; None where it depends on the dims. slots: what
-    the offsets table holds, in order (empty where offsets are constants). symbols: what the dims
-    table holds. functions: launch -> its function's name. kernels: how many functions they share.
-    unfused: whether numerics="unfused". threads: whether a caller may supply a parallel_for.
+    parallel compilation. tiles: name -> text of the C files that many programs have. memory: N,
+    the bytes of M; None where it depends on the dims. slots: what the offsets table holds, in
+    order (empty where offsets are constants). symbols: what the dims table holds. functions:
+    launch -> its function's name. kernels: how many functions they share. unfused: whether
+    numerics="unfused". threads: whether a caller may supply a parallel_for.
     """
 
     prefix: str
     header: str
     main: str
     units: tuple[str, ...]
+    tiles: Mapping[str, str]
     blob: Blob
     memory: int | None
     slots: tuple[Slot, ...]
@@ -118,4 +120,4 @@ class Source:
     def files(self) -> dict[str, str]:
         """File name -> text, all that a compiler needs."""
         units = {f"kernels{i}.c": text for i, text in enumerate(self.units)}
-        return {"model.h": self.header, "model.c": self.main, **units}
+        return {"model.h": self.header, "model.c": self.main, **units, **self.tiles}

@@ -14,6 +14,9 @@ typedef struct {
   sx_finish *finish;
   const void *self;
 } sx_alongs;
+SX_ENTRY void sx_along(const sx_alongs *g);
+SX_ENTRY void sx_along_part(const sx_alongs *g, int64_t from, int64_t to);
+#ifndef SX_ELSEWHERE
 /* SX_ALONG_AT_ONCE: how many blocks of so many rows; sums, places and a weight fit the registers. */
 #define SX_ALONG_ROWS 6
 #define SX_ALONG_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
@@ -78,7 +81,7 @@ SX_TILE void sx_along_tile(const int n, const int nb, const sx_alongs *g, const 
   }
 SX_ALONG_TILES(SX_ALONG_INSTANCE)
 /* The lines from .. to - 1. */
-static void sx_along_part(const sx_alongs *g, int64_t from, int64_t to) {
+SX_ENTRY void sx_along_part(const sx_alongs *g, int64_t from, int64_t to) {
   float SX_LINES acc[16 * SX_ALONG_SUMS];
   const int64_t blocks = (g->wide + 15) / 16, tiles = (g->rows + SX_ALONG_ROWS - 1) / SX_ALONG_ROWS;
   int64_t b, nb, i, row, n, tile;
@@ -99,4 +102,5 @@ static void sx_along_part(const sx_alongs *g, int64_t from, int64_t to) {
     }
   }
 }
-SX_FN void sx_along(const sx_alongs *g) { sx_along_part(g, 0, g->m0 * g->m1 * g->m2); }
+SX_ENTRY void sx_along(const sx_alongs *g) { sx_along_part(g, 0, g->m0 * g->m1 * g->m2); }
+#endif

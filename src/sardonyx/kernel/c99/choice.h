@@ -1,5 +1,20 @@
 /* How a sum of products is scheduled, chosen from its shape and what the target has. No choice shows in a
    result: each sum is one lane and takes its terms in order. */
+/* tile, wide: the most rows and blocks of 16 lanes that are in registers together; chunk: rows that all blocks
+   of w pass before the next; pass: terms of a block of w that stay near while the rows of a chunk pass.
+   0: to be chosen. */
+typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
+/* SX_ENTRY stands before the functions that kernels call; with SX_ELSEWHERE another file has them, and all that
+   computes them. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(_WIN32)
+#define SX_SHARED __attribute__((visibility("hidden")))
+#else
+#define SX_SHARED
+#endif
+#ifdef SX_ELSEWHERE
+#define SX_ENTRY SX_SHARED
+#else
+#define SX_ENTRY SX_FN
 /* SX_OWN: a function that is not inlined. For some processors (Zen) gcc keeps addresses that have no register in
    those of vectors: each move from there takes the place of a product. For others it keeps them on the stack. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
@@ -25,10 +40,6 @@
 #else
 #define SX_NEAR 262144
 #endif
-/* tile, wide: the most rows and blocks of 16 lanes that are in registers together; chunk: rows that all blocks
-   of w pass before the next; pass: terms of a block of w that stay near while the rows of a chunk pass.
-   0: to be chosen. */
-typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 /* rows; reach: factors of x that a row reads and its neighbours do not; apart: from row to row in x. */
 typedef struct { int64_t rows, reach, apart; } sx_shape;
 /* A kind of factors on a target. size: bytes of a factor; some: terms that are taken at a time, a power of 2;
@@ -87,3 +98,4 @@ SX_TILE int64_t sx_shared(const sx_target *t, int64_t rows, int64_t blocks, int6
   each = (rows + n - 1) / n;
   return each < t->tile * t->tile ? each : (each + t->tile - 1) / t->tile * t->tile;
 }
+#endif

@@ -5,6 +5,8 @@
    Each sum is one lane of one accumulator, starts at +0 and takes one fused multiply-add a term: no sum
    goes across lanes, so every instruction set and every tile gives the same bits. Sums may wait in memory
    between two passes over k: a float that is stored and loaded is the same float. */
+SX_ENTRIES(sx_contract)
+#ifndef SX_ELSEWHERE
 /* sx_piece: a vector as wide as the registers. sx_above, sx_below: v or the bound; NaN where v is one, and of two
    zeros either. SX_ROWS: of the full tile; SX_FOURS: terms are taken four at a time where they are neighbours.
    sx_into: the sum is accumulated in place, where gcc 12 would copy it first. */
@@ -379,3 +381,4 @@ SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void))
 }
 static const sx_target sx_floats = {4, 1, SX_HIGHEST, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)
+#endif

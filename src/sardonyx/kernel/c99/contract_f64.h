@@ -4,6 +4,8 @@
 
    Each term is a product and then a sum, each rounded. sx_double: a vector as wide as the registers, of SX_D_WIDE lanes.
    SX_D_SOME(n): how many of them a tile of n rows takes at a time, for which all of its sums have registers. */
+SX_ENTRIES(sx_contract_f64)
+#ifndef SX_ELSEWHERE
 #if defined(__AVX512F__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_D_WIDE 8
@@ -106,3 +108,4 @@ SX_TILE void sx_any_d_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
 }
 static const sx_target sx_doubles = {8, 1, SX_D_ROWS, 256, 0 SX_D_TILES(SX_BIT), 0, 128};
 SX_KIND(sx_contract_f64, sx_doubles, sx_any_d_tile)
+#endif

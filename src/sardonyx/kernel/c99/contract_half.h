@@ -1,6 +1,8 @@
 /* Sums of products by register tiles, as contract.h does them, where the last block of each sum has at most
    eight lanes in use: of that block a tile computes the first half alone. It has more rows then, so that as many
    sums are in registers; the block before goes with it. The other half of its sums is never read. */
+SX_ENTRIES(sx_contract_half)
+#ifndef SX_ELSEWHERE
 #if SX_PIECES == 1 && SX_ROWS != 14
 SX_KIND(sx_contract_half, sx_floats, sx_any_tile)
 #else
@@ -132,4 +134,5 @@ SX_TILE void sx_any_half_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, v
 static const sx_target sx_wholes = {4, 1, SX_HIGHEST, 1024, 0 SX_TILES(SX_BIT), 1, 64};
 static const sx_target sx_halves = {4, 1, SX_HALF_ROWS, 1024, 0 SX_HALF_TILES(SX_BIT), 0, 64};
 SX_KIND_OF(sx_contract_half, sx_wholes, sx_any_tile, &sx_halves, sx_any_half_tile)
+#endif
 #endif

@@ -4,6 +4,8 @@
      sum[row][block][lane] += x[at(row) + k] * w[block][k / 2][lane][0] + x[.. + k + 1] * w[..][lane][1]
 
    Sums are of int32 and wrap, so that their order does not show. Nothing saturates. */
+SX_ENTRIES(sx_contract_i16)
+#ifndef SX_ELSEWHERE
 #ifdef SX_VNNI
 #define SX_I_TILES(M) SX_Q_TILES(M)
 #define SX_I_ROWS SX_Q_ROWS
@@ -148,3 +150,4 @@ static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT)
 static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 0, 64};
 #endif
 SX_KIND(sx_contract_i16, sx_i_target, sx_i_any_tile)
+#endif

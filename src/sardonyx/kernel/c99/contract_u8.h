@@ -8,6 +8,9 @@
    three multiplications for 128 products of a register rather than four. Beyond 64 (`whole`) bytes are taken as int16
    where there is no instruction for four, the even ones, then the odd ones. Sums are of int32 and wrap, so that their
    order does not show. */
+SX_ENTRIES(sx_contract_u8)
+SX_ENTRIES(sx_contract_u8_whole)
+#ifndef SX_ELSEWHERE
 #ifdef SX_VNNI
 #define SX_B_TILES(M) SX_Q_TILES(M)
 #define SX_B_ROWS SX_Q_ROWS
@@ -244,3 +247,4 @@ SX_TILE void sx_b_any_whole(int64_t n, int64_t nb, SX_PARAMETERS(void, void, voi
 static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1, 64};
 SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)
 SX_KIND(sx_contract_u8_whole, sx_b_target, sx_b_any_whole)
+#endif

@@ -1,6 +1,7 @@
 /* Tiles of bytes and of int16 with the VNNI of AVX-512, one instruction for four terms or two of 16 lanes:
    contract_u8.h and contract_i16.h have those of other targets, and what they compute. As in contract.h, weights stay
    in registers while x is broadcast; there are registers for the addresses of eleven rows. */
+#ifndef SX_ELSEWHERE
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
 #define SX_VNNI
 #include <immintrin.h>
@@ -75,4 +76,5 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
   SX_OWN void name##_##n##_##nb(SX_PARAMETERS(char, char, int32_t)) {                              \
     for (; times > 0; times--, at += n, acc += 16 * n * nb) sx_q_tile(n, nb, size, SX_ARGUMENTS);  \
   }
+#endif
 #endif

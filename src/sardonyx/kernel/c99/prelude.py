@@ -4,6 +4,7 @@ contract*.h and windows*.h where it has sums of products by register tiles."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -11,20 +12,19 @@ from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import small_float
 
 PIECES = ("prelude.h", "packed.h", "arithmetic.h", "conversions.h", "vectors.h")
-# file: the calls that it is for
-TILES = {
-    "choice.h": r"\bsx_(?:contract|window|along)\w*\(",
-    "product.h": r"\bsx_(?:contract|window|along)\w*\(",
-    "contract.h": r"\bsx_(?:contract|contract_half|window|along)(?:_part)?\(",
-    "contract_half.h": r"\bsx_contract_half(?:_part)?\(",
-    "contract_f64.h": r"\bsx_contract_f64(?:_part)?\(",
-    "contract_vnni.h": r"\bsx_contract_(?:i16|u8|u8_whole)(?:_part)?\(",
-    "contract_i16.h": r"\bsx_contract_i16(?:_part)?\(",
-    "contract_u8.h": r"\bsx_contract_u8(?:_whole)?(?:_part)?\(",
-    "along.h": r"\bsx_along(?:_part)?\(",
-    "windows.h": r"\bsx_window(?:_part)?\(",
-    "windows_u8.h": r"\bsx_window_u8(?:_part)?\(",
+# file: the calls that it is for, and the files that it builds on
+COMMON = ("choice.h", "product.h")
+TILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "contract.h": (r"\bsx_contract(?:_part)?\(", COMMON),
+    "contract_half.h": (r"\bsx_contract_half(?:_part)?\(", (*COMMON, "contract.h")),
+    "contract_f64.h": (r"\bsx_contract_f64(?:_part)?\(", COMMON),
+    "contract_i16.h": (r"\bsx_contract_i16(?:_part)?\(", (*COMMON, "contract_vnni.h")),
+    "contract_u8.h": (r"\bsx_contract_u8(?:_whole)?(?:_part)?\(", (*COMMON, "contract_vnni.h")),
+    "along.h": (r"\bsx_along(?:_part)?\(", (*COMMON, "contract.h")),
+    "windows.h": (r"\bsx_window(?:_part)?\(", (*COMMON, "contract.h")),
+    "windows_u8.h": (r"\bsx_window_u8(?:_part)?\(", COMMON),
 }
+_ENTRY = "#undef SX_ENTRY\n#define SX_ENTRY SX_SHARED\n"
 
 # What stands behind a program, in files for other computers: the end of what the head begins.
 END = "#if defined(__clang__) && defined(__arm__)\n#pragma clang attribute pop\n#endif\n"
@@ -61,13 +61,30 @@ def _definitions() -> dict[str, int]:
 
 
 def tiles_of(program: str) -> tuple[str, ...]:
-    """The files of TILES that it needs."""
-    return tuple(name for name, calls in TILES.items() if re.search(calls, program))
+    """The files of TILES that it calls."""
+    return tuple(name for name, (calls, _) in TILES.items() if re.search(calls, program))
 
 
-def prelude(program: str) -> str:
-    """The C text that must stand before `program`: the head, and every piece it refers to."""
-    tiles = "\n".join(map(_text, tiles_of(program)))
+def _with_bases(tiles: Sequence[str]) -> Iterator[str]:
+    """The texts of files of TILES, each after those that it builds on."""
+    return map(_text, dict.fromkeys(x for name in tiles for x in (*TILES[name][1], name)))
+
+
+def prelude(program: str, elsewhere: bool = False) -> str:
+    """The C text that must stand before `program`: the head, and every piece it refers to.
+    elsewhere: register tiles are in files of their own (tile_file)."""
+    tiles = "\n".join(_with_bases(tiles_of(program)))
+    head = "#define SX_ELSEWHERE 1\n" if elsewhere and tiles else ""
+    return _with_pieces(program, head + tiles)
+
+
+def tile_file(name: str) -> str:
+    """A file of TILES as a C file, for kernels in others."""
+    *bases, own = _with_bases((name,))
+    return _with_pieces("", "\n".join([*bases, _ENTRY + own])) + END
+
+
+def _with_pieces(program: str, tiles: str) -> str:
     where, pieces = _definitions(), _pieces()
     wanted, texts = {0}, [program, tiles]
     while texts:

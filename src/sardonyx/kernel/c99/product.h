@@ -4,27 +4,6 @@
 
    Rows go in chunks whose part of x stays near, each through all blocks of w, some terms of a block at a time.
    Sums may wait in memory between two passes over k: what is stored and loaded is the same. */
-#if defined(__GNUC__) || defined(__clang__)
-#define SX_AHEAD(p) __builtin_prefetch(p)
-#define SX_WRITTEN(p) __builtin_prefetch(p, 1)
-#if defined(__AVX512F__)
-#define SX_LATER(p) __builtin_prefetch((const void *)(p))
-#else
-#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache: the first is full of w */
-#endif
-#else
-#define SX_AHEAD(p) ((void)0)
-#define SX_WRITTEN(p) ((void)0)
-#define SX_LATER(p) ((void)0)
-#endif
-/* SX_HIDE(k): k is not known from here on. gcc would count with the addresses of many rows, for which there are no
-   registers, in its place, or compute before a branch what both of its ways begin with, or before a loop what
-   follows it, and spill sums. */
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
-#define SX_HIDE(k) __asm__("" : "+r"(k))
-#else
-#define SX_HIDE(k) ((void)0)
-#endif
 /* n terms, s apart in x, inside three loops, the outermost first, with their steps in x, which begin at
    x; w has `rows` rows of 16 for them (more than n where a block of channels is not full). */
 typedef struct { int64_t n, s, rows, d0, d1, d2, s0, s1, s2, x; } sx_run;
@@ -48,31 +27,6 @@ typedef struct {
   int with;
   float least, most, zero, scale;
 } sx_plain;
-/* The same of the blocks from `block` on, `some` together. What is rounded once is -0 if it is negative and below
-   2^-150: where a factor has 24 bits, only with so small a bias. */
-SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t block, int64_t some) {
-  static const float SX_LINES nothing[16] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
-                                             -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
-  int64_t b, l;
-  p.out += block * p.apart;
-  p.bias = p.bias ? p.bias + block * p.next : nothing;
-  if (p.slope) p.slope += block * p.next;
-  if (p.rest) p.rest += block * p.away;
-  for (b = 0; (p.with & 9) == 9 && p.least == 0.0f && b < some; b++)
-    for (l = 0; l < 16; l++)
-      if (p.bias[b * p.next + l] > -0x1p-100f && p.bias[b * p.next + l] < 0x1p-100f) p.with |= 16;
-  return p;
-}
-/* Makes the NaN of so many rows, which are at `to`, and blocks canonical. */
-SX_OWN void sx_quieted(const sx_plain *p, const int64_t *to, int64_t rows, int64_t blocks) {
-  int64_t t, b, l;
-  for (t = 0; t < rows; t++)
-    for (b = 0; b < blocks; b++)
-      for (l = 0; l < 16; l++) {
-        float *const v = p->out + to[t] + b * p->apart + l;
-        *v = sx_canon_f32(*v);
-      }
-}
 /* Sums of products over a window that moves over x (windows*.h). */
 #define SX_WINDOW(X, W)                                                                                \
   const X *x;                                                                                        \
@@ -100,6 +54,60 @@ typedef struct {
   sx_choice choice;
   int64_t back; /* odd: blocks are taken from the last on (where half is 0): what the call before read last is near */
 } sx_product;
+/* The functions of a kind: a whole product; units of it; the rows of a unit; the work of one: products, and
+   weights that pass once. */
+#define SX_ENTRIES(name)                                                                      \
+  SX_ENTRY void name(const sx_product *g);                                                    \
+  SX_ENTRY void name##_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to);    \
+  SX_ENTRY int64_t name##_chunk(int64_t rows, int64_t blocks, int64_t terms);                 \
+  SX_ENTRY int64_t name##_work(int64_t rows, int64_t chunk, int64_t terms);
+#ifndef SX_ELSEWHERE
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_AHEAD(p) __builtin_prefetch(p)
+#define SX_WRITTEN(p) __builtin_prefetch(p, 1)
+#if defined(__AVX512F__)
+#define SX_LATER(p) __builtin_prefetch((const void *)(p))
+#else
+#define SX_LATER(p) __builtin_prefetch((const void *)(p), 0, 2) /* to the second cache: the first is full of w */
+#endif
+#else
+#define SX_AHEAD(p) ((void)0)
+#define SX_WRITTEN(p) ((void)0)
+#define SX_LATER(p) ((void)0)
+#endif
+/* SX_HIDE(k): k is not known from here on. gcc would count with the addresses of many rows, for which there are no
+   registers, in its place, or compute before a branch what both of its ways begin with, or before a loop what
+   follows it, and spill sums. */
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+#define SX_HIDE(k) __asm__("" : "+r"(k))
+#else
+#define SX_HIDE(k) ((void)0)
+#endif
+/* The same of the blocks from `block` on, `some` together. What is rounded once is -0 if it is negative and below
+   2^-150: where a factor has 24 bits, only with so small a bias. */
+SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t block, int64_t some) {
+  static const float SX_LINES nothing[16] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
+                                             -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
+  int64_t b, l;
+  p.out += block * p.apart;
+  p.bias = p.bias ? p.bias + block * p.next : nothing;
+  if (p.slope) p.slope += block * p.next;
+  if (p.rest) p.rest += block * p.away;
+  for (b = 0; (p.with & 9) == 9 && p.least == 0.0f && b < some; b++)
+    for (l = 0; l < 16; l++)
+      if (p.bias[b * p.next + l] > -0x1p-100f && p.bias[b * p.next + l] < 0x1p-100f) p.with |= 16;
+  return p;
+}
+/* Makes the NaN of so many rows, which are at `to`, and blocks canonical. */
+SX_OWN void sx_quieted(const sx_plain *p, const int64_t *to, int64_t rows, int64_t blocks) {
+  int64_t t, b, l;
+  for (t = 0; t < rows; t++)
+    for (b = 0; b < blocks; b++)
+      for (l = 0; l < 16; l++) {
+        float *const v = p->out + to[t] + b * p->apart + l;
+        *v = sx_canon_f32(*v);
+      }
+}
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; how far on the next
    begins in w; rows of 16 that w has for each, filled up to the terms that are taken at a time; what is known of pairs
    of them, or 0. What becomes of the sums from the tile's first block on, where they are now complete; or 0. */
@@ -351,23 +359,22 @@ SX_TILE void sx_units(sx_some *some, const sx_product *g, int64_t chunk, int64_t
     from += whole ? whole * g->blocks : wide;
   }
 }
-/* The functions of a kind: a whole product; units of it; the rows of a unit; the work of one: products, and
-   weights that pass once. */
 #define SX_KIND(name, target, tile) SX_KIND_OF(name, target, tile, 0, 0)
 #define SX_KIND_OF(name, target, tile, half, small)                                                         \
   SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
     sx_rows(&target, tile, half, small, g, first, count, b0, b1);                                           \
   }                                                                                                         \
-  SX_FN void name(const sx_product *g) {                                                                    \
+  SX_ENTRY void name(const sx_product *g) {                                                                    \
     const int64_t rows = g->m0 * g->m1 * g->m2;                                                             \
     if (rows > 0) name##_rows(g, 0, rows, 0, g->blocks);                                                    \
   }                                                                                                         \
-  SX_FN void name##_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to) {                    \
+  SX_ENTRY void name##_part(const sx_product *g, int64_t chunk, int64_t from, int64_t to) {                    \
     sx_units(name##_rows, g, chunk, from, to);                                                              \
   }                                                                                                         \
-  SX_FN int64_t name##_chunk(int64_t rows, int64_t blocks, int64_t terms) {                                 \
+  SX_ENTRY int64_t name##_chunk(int64_t rows, int64_t blocks, int64_t terms) {                                 \
     return sx_shared(&target, rows, blocks, terms);                                                         \
   }                                                                                                         \
-  SX_FN int64_t name##_work(int64_t rows, int64_t chunk, int64_t terms) {                                   \
+  SX_ENTRY int64_t name##_work(int64_t rows, int64_t chunk, int64_t terms) {                                   \
     return 16 / target.some * terms * ((rows < chunk ? rows : chunk) + 4);                                  \
   }
+#endif

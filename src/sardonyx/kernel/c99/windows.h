@@ -7,7 +7,9 @@
    full is the last 16 lanes, of which the first are not finished again. Pieces, sx_finish and SX_CHUNK are
    those of contract.h. */
 typedef struct { SX_WINDOW(float, float) } sx_windows;
-
+SX_ENTRY void sx_window(const sx_windows *g);
+SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to);
+#ifndef SX_ELSEWHERE
 /* SX_SPAN: neighbours of a wide span. It takes all registers, and is a little slower for each neighbour. */
 #if SX_PIECES == 2 && SX_ROWS == 6
 #define SX_SPAN 7
@@ -292,7 +294,7 @@ static void sx_window_copied(const sx_windows *g, int64_t wide, int64_t from, in
 }
 
 /* The units from .. to - 1: a unit is a row of the output in a block of 16 lanes. */
-static void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
+SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t blocks = (g->lanes + 15) / 16, wide = (g->ow - 1) * g->wb + (g->kw - 1) * g->wa + 1;
   const int64_t tall = (g->kh - 1) * g->ha + 1, last = g->xw - 1 - (g->kw - 1) * g->wa - g->wf;
   const int64_t low = g->wf < 0 ? (g->wb - 1 - g->wf) / g->wb : 0, high = last < 0 ? 0 : last / g->wb + 1;
@@ -308,4 +310,5 @@ static void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
     sx_window_row(g, y, y * g->hb + g->hf, from % blocks, low, high);
   }
 }
-SX_FN void sx_window(const sx_windows *g) { sx_window_part(g, 0, g->oh * ((g->lanes + 15) / 16)); }
+SX_ENTRY void sx_window(const sx_windows *g) { sx_window_part(g, 0, g->oh * ((g->lanes + 15) / 16)); }
+#endif

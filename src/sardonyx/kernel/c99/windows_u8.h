@@ -7,12 +7,15 @@
    places that one tap reads for neighbours of an output row are then neighbours. Sums are of int32 and wrap, so
    that their order does not show. A last block that is not full is the last 16 lanes, of which the first are not
    finished again. */
+/* border: what x is outside its bounds; whole: weights may be beyond 64. */
+typedef struct { SX_WINDOW(uint8_t, int8_t) int border, whole; } sx_windows_u8;
+SX_ENTRY void sx_window_u8(const sx_windows_u8 *g);
+SX_ENTRY void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to);
+#ifndef SX_ELSEWHERE
 #include <string.h>
 #define SX_COPIED 1152 /* places of 16 bytes, which stay in the first cache with the sums */
 #define SX_SUMS 128 /* places that are finished together, at most */
 #define SX_MOST 32 /* taps */
-/* border: what x is outside its bounds; whole: weights may be beyond 64. */
-typedef struct { SX_WINDOW(uint8_t, int8_t) int border, whole; } sx_windows_u8;
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_W_PHASES(g) 1
@@ -256,7 +259,7 @@ static void sx_w_rows(const sx_windows_u8 *g, const sx_w_taps *taps, int64_t b, 
   }
 }
 /* The units from .. to - 1: a unit is a row of the output in a block of 16 lanes. */
-static void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to) {
+SX_ENTRY void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to) {
   const int64_t tall = (g->kh - 1) * g->ha + 1, beyond = ((g->kw - 1) * g->wa + g->wb) / g->wb - 1;
   const int64_t fit = SX_COPIED / tall / g->wb - beyond, room = fit < SX_SUMS ? fit : SX_SUMS;
   const int64_t n = g->ow < room ? g->ow : room, half = n + beyond;
@@ -271,4 +274,5 @@ static void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to) 
     for (c = 0; c < g->ow; c += n) sx_w_rows(g, &taps, b, half, y, count, c, g->ow - c < n ? g->ow - c : n);
   }
 }
-SX_FN void sx_window_u8(const sx_windows_u8 *g) { sx_window_u8_part(g, 0, g->oh * ((g->lanes + 15) / 16)); }
+SX_ENTRY void sx_window_u8(const sx_windows_u8 *g) { sx_window_u8_part(g, 0, g->oh * ((g->lanes + 15) / 16)); }
+#endif
