@@ -21,13 +21,14 @@ from typing import Any
 
 from benchmarks.layers import layers
 from benchmarks.models import inputs, models, written
-from benchmarks.peak import measured_peak, measured_reading
 from benchmarks.report import ALONE, markdown
 from benchmarks.wheels import Absent
-from sardonyx.errors import SardonyxError
 from sardonyx.measure.alone import loads
+from sardonyx.measure.costs import work
+from sardonyx.measure.peak import measured_peak, measured_reading
 from sardonyx.measure.peers import PEERS, Subject, close, difference
 from sardonyx.measure.rounds import interleaved
+from sardonyx.resolve import resolve
 
 LEAST = 15  # rounds
 
@@ -98,25 +99,6 @@ def machine() -> dict[str, str]:
     }
 
 
-def work(path: Path) -> dict[str, int]:
-    """For these inputs: the multiply-adds of the sums of products, padding included, outside of
-    control flow; the bytes of the weights and inputs, which have to be read at least."""
-    from sardonyx.cli.costs import macs as of_kernel
-    from sardonyx.infer import bind
-    from sardonyx.passes.lower import lower
-    from sardonyx.resolve import resolve
-    from sardonyx.types import TensorType
-
-    graph, feeds = resolve(path), inputs(path)
-    types = {n: TensorType(graph.types[n].dtype, x.shape) for n, x in feeds.items()}
-    read = sum(x.nbytes for x in (*graph.initializers.values(), *feeds.values()))
-    try:
-        launches = lower(bind(graph, types, feeds)).launches
-    except SardonyxError:  # in stages
-        return {"macs": 0, "bytes": read}
-    return {"macs": sum(of_kernel(x.kernel) for x in launches), "bytes": read}
-
-
 def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[str, Any]:
     """Loading in a process of its own; the seconds for each run (of the CPU for one thread, by the
     clock on the wall for more), the runtimes in turn, so many threads each, and Sardonyx on one
@@ -141,7 +123,7 @@ def measured(subject: Subject, seconds: float, runs_only: bool = False) -> dict[
         runs[ALONE] = PEERS["sardonyx"](replace(subject, threads=1))
     clock = time.process_time if threads == 1 else time.perf_counter
     return {
-        **work(path),
+        **work(resolve(path), feeds),
         "load": load,
         "times": interleaved(runs, feeds, LEAST, seconds, threads, clock),
         "close": {n: close(x, ours) for n, x in outputs.items()},

@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.layers import layers
 from benchmarks.models import inputs, models, written
-from benchmarks.plot import points
 from benchmarks.report import ALONE, markdown
 from sardonyx.engines import MachineEngine
 from sardonyx.loading import load
+from sardonyx.measure.roofline import points
 
 SMALL = ("mlp", "chain", "quantised", "bilstm")
 

@@ -42,6 +42,65 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "net.onnx"
 
 
+@pytest.fixture
+def product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """y = x w, of 3 x 40 and 40 x 20."""
+    monkeypatch.chdir(tmp_path)
+    info = helper.make_tensor_value_info
+    weights = onnx.numpy_helper.from_array(np.ones((40, 20), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [info("x", F, [3, 40])],
+        [info("y", F, [3, 20])],
+        [weights],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "product.onnx")
+    return "product.onnx"
+
+
+@NATIVE
+def test_bench_tells_of_the_peaks_of_a_core(
+    product: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--runs", "2", "--json", "all.json", "--markdown", "all.md"]
+    assert main(["bench", product, *options]) == 0
+    shown, figures = capsys.readouterr().out, json.loads(Path("all.json").read_text())
+    assert figures["macs"] == 3 * 40 * 20
+    assert figures["bytes"] == 4 * (3 * 40 + 40 * 20)
+    assert min(figures["peak"], figures["reading"]) > 0
+    ours = figures["runtimes"]["sardonyx"]
+    share = 2e-9 * 2400 / ours["least_s"] / figures["peak"]
+    assert ours["of_peak"] == pytest.approx(share)
+    assert "work    2,400 multiply-adds" in shown
+    head, *rows = (x for x in Path("all.md").read_text().splitlines() if x.startswith("|"))
+    assert "| of peak | of reading |" in head
+    assert len({row.count("|") for row in (head, *rows)}) == 1
+
+
+@NATIVE
+def test_bench_draws_the_roofline(product: str) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["bench", product, "--runs", "1", "--plot", "roof.svg"]) == 0
+    assert "product" in Path("roof.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--json", "nowhere/all.json"], "--json nowhere/all.json: expected a file"),
+        (["--profile", "."], "--profile .: expected a file"),
+        (["--threads", "99999"], "--threads 99999: expected 1 to 1024"),
+    ],
+)
+def test_bench_refuses_before_it_measures(
+    net: str, options: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", net, "--dim", "N=3", *options]) != 0
+    assert word in capsys.readouterr().err
+
+
 def test_bench_writes_figures_and_a_profile(
     net: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from nets import Net
 
-from sardonyx.cli.costs import costs
+from sardonyx.measure.costs import costs
 
 
 @pytest.mark.parametrize("channels", [3, 16, 24, 40])

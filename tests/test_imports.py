@@ -65,7 +65,8 @@ TABLE = {
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
-    "measure": f"{ABOVE} ort stages whole passes build clocked threads onnxruntime openvino",
+    "measure": f"{ABOVE} c99 ort stages whole passes build clocked threads onnxruntime "
+    "openvino matplotlib",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} c99 measure accuracy watched checker documents monitor trace legalize ort "
     "extract passes emit build compiler feeds stages native ops",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -24,17 +26,22 @@ from sardonyx.cli.common import (
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
-from sardonyx.errors import FeedError
+from sardonyx.errors import BuildError, FeedError
 from sardonyx.loading import open_model
 from sardonyx.measure.alone import loads
+from sardonyx.measure.costs import work
 from sardonyx.measure.events import events, named
 from sardonyx.measure.launches import Timing, Work, timings
+from sardonyx.measure.peak import measured_peak, measured_reading
 from sardonyx.measure.peers import PEERS, Run, Subject, difference, installed
+from sardonyx.measure.roofline import draw
 from sardonyx.measure.rounds import interleaved
 from sardonyx.types import Value
 
 PROFILED = 10  # runs
+MOST = 1024  # threads
 HEADS = ("ratio (median)", "largest difference")
+FILES = ("json", "markdown", "plot", "profile")
 SLOWEST = 5  # launches that are printed
 Result: TypeAlias = dict[str, object]
 
@@ -62,6 +69,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"of {PROFILED} more runs, as Chrome-trace JSON with onnxruntime's field names",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the table as Markdown")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="the roofline of a core, and the model below it"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,12 +85,32 @@ class _Measured:
     apart: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Roof:
+    """The multiply-adds of a run, the bytes of weights and inputs, and what a core can do at most:
+    GFLOP/s of float32, GB/s read from memory."""
+
+    macs: int
+    bytes: int
+    peak: float
+    reading: float
+
+    def of_peak(self, seconds: float, threads: int) -> float:
+        return 2e-9 * self.macs / seconds / (self.peak * threads)
+
+    def of_reading(self, seconds: float) -> float:
+        return 1e-9 * self.bytes / seconds / self.reading
+
+    def __str__(self) -> str:
+        return (
+            f"{self.macs:,} multiply-adds, {self.bytes / 1e6:.3g} MB of weights and inputs; a core "
+            f"at its peak: {self.peak:.0f} GFLOP/s of float32, {self.reading:.0f} GB/s read"
+        )
+
+
 def execute(args: argparse.Namespace) -> int:
     """Prints the times, and the memory that a process took."""
-    if args.runs < 1:
-        raise FeedError(f"--runs {args.runs}: expected at least 1")
-    if args.threads < 1:
-        raise FeedError(f"--threads {args.threads}: expected at least 1")
+    _check(args)
     dims = dims_of(args.dim)
     entries = {"sardonyx.tune": str(int(args.tune)), "sardonyx.schedule": str(args.schedule or "")}
     subject = Subject(args.model, dims, args.qdq, args.numerics, args.threads, entries)
@@ -89,9 +120,16 @@ def execute(args: argparse.Namespace) -> int:
     engine = make_engine(graph, threads=args.threads, tuning=tuning(args))
     engine.run(feeds)
     size, bound = engine.memory()
-    _show(found, lacking, args.threads)
+    roof = _roof(work(graph, feeds))
+    rows = _rows(found, roof, args.threads)
+    print(_title(found, args.threads))
+    print(table(rows, ""))
+    for name, why in lacking.items():
+        print(f"{name}: {why}")
     print(f"engine  {engine.name}")
     print(f"N       {memory_text(size, bound)}")
+    if roof is not None:
+        print(f"work    {roof}")
     if args.json is not None:
         result: Result = {
             "model": args.model,
@@ -101,8 +139,14 @@ def execute(args: argparse.Namespace) -> int:
             "threads": args.threads,
         }
         result["lacking"] = lacking
-        result["runtimes"] = {name: _figures(one) for name, one in found.items()}
+        result["runtimes"] = {n: _figures(one, roof, args.threads) for n, one in found.items()}
+        if roof is not None:
+            result |= asdict(roof)
         args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if args.markdown is not None:
+        args.markdown.write_text(_markdown(rows, _title(found, args.threads), roof), "utf-8")
+    if args.plot is not None:
+        _plot(found, roof, args)
     if args.profile is not None:
         _profile(timings(graph, feeds, PROFILED, args.threads, tuning(args)), args.profile)
     return 0
@@ -131,38 +175,87 @@ def _measure(
     return found, lacking
 
 
-def _show(found: Mapping[str, _Measured], lacking: Mapping[str, str], threads: int) -> None:
-    ours = found["sardonyx"]
-    rows: list[Sequence[str]] = [
-        ("", "least", "median", "first", "load", "compile", "peak MB", *HEADS)
-    ]
+def _title(found: Mapping[str, _Measured], threads: int) -> str:
+    each = "one thread" if threads == 1 else f"{threads} threads"
+    runs = len(found["sardonyx"].seconds)
+    return f"ms of {runs} runs each, {each}; first, load, memory: a new process"
+
+
+def _rows(
+    found: Mapping[str, _Measured], roof: _Roof | None, threads: int
+) -> list[tuple[str, ...]]:
+    """The table, its heads first."""
+    ours, shares = found["sardonyx"], () if roof is None else ("of peak", "of reading")
+    several = HEADS if len(found) > 1 else ()
+    rows = [("", "least", "median", "first", "load", "compile", "peak MB", *shares, *several)]
     for name, one in found.items():
         least, middle = min(one.seconds), median(one.seconds)
         ratios = f"{least / min(ours.seconds):.2f} ({middle / median(ours.seconds):.2f})"
-        rows.append(
-            (
-                name,
-                *map(_milliseconds, (least, middle, one.alone["first_s"], one.alone["load_s"])),
-                _milliseconds(one.alone["compile_s"]) if "compile_s" in one.alone else "",
-                f"{one.alone['peak'] / 1e6:.0f}",
-                *(("", "") if one is ours else (ratios, f"{one.apart:.3g}")),
-            )
+        row = (
+            name,
+            *map(_milliseconds, (least, middle, one.alone["first_s"], one.alone["load_s"])),
+            _milliseconds(one.alone["compile_s"]) if "compile_s" in one.alone else "",
+            f"{one.alone['peak'] / 1e6:.0f}",
         )
-    each = "one thread" if threads == 1 else f"{threads} threads"
-    print(f"ms of {len(ours.seconds)} runs each, {each}; first, load, memory: a new process")
-    print(table(rows if len(found) > 1 else [row[: -len(HEADS)] for row in rows], ""))
-    for name, why in lacking.items():
-        print(f"{name}: {why}")
+        if roof is not None:
+            row += (f"{roof.of_peak(least, threads):.0%}", f"{roof.of_reading(least):.0%}")
+        if several:
+            row += ("", "") if one is ours else (ratios, f"{one.apart:.3g}")
+        rows.append(row)
+    return rows
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raises FeedError for what could only fail after the measurement."""
+    if args.runs < 1:
+        raise FeedError(f"--runs {args.runs}: expected at least 1")
+    if not 1 <= args.threads <= MOST:
+        raise FeedError(f"--threads {args.threads}: expected 1 to {MOST}")
+    for name in FILES:
+        path = getattr(args, name)
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise FeedError(f"--{name} {path}: expected a file in a folder that is there")
+    if args.plot is not None and find_spec("matplotlib") is None:
+        raise FeedError("--plot needs matplotlib: pip install 'sardonyx[bench]'")
+
+
+def _roof(done: Mapping[str, int]) -> _Roof | None:
+    """None where there is no compiler to measure with."""
+    try:
+        return _Roof(done["macs"], done["bytes"], measured_peak(), measured_reading())
+    except BuildError:
+        return None
+
+
+def _markdown(rows: Sequence[Sequence[str]], title: str, roof: _Roof | None) -> str:
+    head, *rest = (f"| {' | '.join(row)} |" for row in rows)
+    under = "|---" * len(rows[0]) + "|"
+    more = [] if roof is None else ["", f"{roof}."]
+    return "\n".join([f"{title}.", "", head, under, *rest, *more]) + "\n"
+
+
+def _plot(found: Mapping[str, _Measured], roof: _Roof | None, args: argparse.Namespace) -> None:
+    if roof is None:
+        raise FeedError("--plot: the peaks of a core are measured by a C program; there is no cc")
+    times = {name: [*one.seconds] for name, one in found.items()}
+    model = {"macs": roof.macs, "bytes": roof.bytes, "times": times}
+    about = {"machine": {"cpu": platform.processor() or platform.machine()}}
+    models = {Path(args.model).stem: model}
+    draw({**about, "peak": roof.peak, "reading": roof.reading, "models": models}, args.plot)
 
 
 def _milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:.4g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
 
 
-def _figures(one: _Measured) -> Result:
-    seconds = [*one.seconds]
+def _figures(one: _Measured, roof: _Roof | None, threads: int) -> Result:
+    seconds, least = [*one.seconds], min(one.seconds)
+    shares: Result = {}
+    if roof is not None:
+        shares = {"of_peak": roof.of_peak(least, threads), "of_reading": roof.of_reading(least)}
     return {
-        "least_s": min(seconds),
+        **shares,
+        "least_s": least,
         "median_s": median(seconds),
         "seconds": seconds,
         **one.alone,

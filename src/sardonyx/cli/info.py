@@ -15,10 +15,10 @@ from sardonyx.cli.common import (
     table,
     type_of,
 )
-from sardonyx.cli.costs import Costs, costs
 from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
 from sardonyx.loading import open_model
+from sardonyx.measure.costs import Costs, costs
 from sardonyx.opened import Opened
 from sardonyx.ops.registry import form_of
 from sardonyx.types import in_memory

@@ -1,6 +1,6 @@
 """The roofline of one core, and where each model lies below it.
 
-    python -m benchmarks.plot build/benchmarks/result.json -o docs/roofline.svg
+    python -m sardonyx.measure.roofline build/benchmarks/result.json -o docs/roofline.svg
 
 Across: operations of float32 (a multiply-add is two) for each byte that a run has to read at least
 (weights and inputs). Up: GFLOP/s. The roof is the read bandwidth times what is
@@ -13,6 +13,8 @@ import argparse
 import json
 from pathlib import Path
 from typing import Any
+
+from sardonyx.errors import FeedError
 
 MARKS = {"sardonyx": "o", "onnxruntime": "x", "openvino": "+"}
 
@@ -38,11 +40,15 @@ def draw(result: dict[str, Any], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(10, 6))
     peak, bandwidth, found = result["peak"], result["reading"], points(result)
     across = [x for _, x, _ in found["sardonyx"]]
+    if not across:
+        raise FeedError("a plot needs sums of products, and the model has none that are counted")
     ends = [min(across) / 2, peak / bandwidth, max(across) * 2]
     axes.plot(ends, [min(peak, bandwidth * x) for x in ends], color="black", linewidth=1)
     for name, mark in MARKS.items():
-        places = [(x, y) for _, x, y in found[name]]
-        axes.scatter(*zip(*places, strict=True), marker=mark, s=30, label=name)
+        places = found[name]
+        if places:
+            xs, ys = [x for _, x, _ in places], [y for *_, y in places]
+            axes.scatter(xs, ys, marker=mark, s=30, label=name)
     for model, x, y in found["sardonyx"]:
         axes.annotate(model, (x, y), fontsize=7, xytext=(3, -9), textcoords="offset points")
     axes.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="GFLOP/s")
@@ -53,7 +59,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.plot")
+    parser = argparse.ArgumentParser(prog="python -m sardonyx.measure.roofline")
     parser.add_argument("result", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/benchmarks/roofline.svg"))
     given = parser.parse_args()

@@ -1,19 +1,23 @@
-"""What running a graph of known sizes takes: multiply-adds, and the bytes of M."""
+"""What running a graph takes: multiply-adds, the bytes of M, the bytes that are read at least."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from sardonyx.dims import Dim, product
-from sardonyx.errors import Undetermined
+from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
-from sardonyx.infer import kernel_of
+from sardonyx.infer import bind, kernel_of
 from sardonyx.kernel.c99.contract import terms_of
 from sardonyx.kernel.expr import Fold, walk
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
+from sardonyx.passes.lower import lower
 from sardonyx.plan import plan
 from sardonyx.plan.kernels import timeline_of
+from sardonyx.types import TensorType, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,19 @@ def costs(graph: Graph) -> Costs:
     kernels = tuple(kernel_of(graph, op) for op in graph.operations)
     made = plan(timeline_of(graph, graph.operations, kernels))
     return Costs(sum(map(macs, kernels)), made.size, made.lower_bound)
+
+
+def work(graph: Graph, feeds: Mapping[str, Value]) -> dict[str, int]:
+    """For these feeds: the macs outside of control flow, and the bytes of the weights and inputs,
+    which have to be read at least."""
+    fed = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
+    read = sum(x.nbytes for x in (*graph.initializers.values(), *fed.values()))
+    types = {n: TensorType(graph.types[n].dtype, x.shape) for n, x in fed.items()}
+    try:
+        launches = lower(bind(graph, types, fed)).launches
+    except SardonyxError:  # in stages
+        return {"macs": 0, "bytes": read}
+    return {"macs": sum(macs(x.kernel) for x in launches), "bytes": read}
 
 
 def macs(kernel: Kernel) -> int:
