@@ -38,14 +38,14 @@ PROBE = """
 #define PUBLIC __attribute__((visibility("default")))
 static const sx_target targets[] = {
   {4, 1, 6, 512, 0 SX_BIT(1, 1) SX_BIT(1, 4) SX_BIT(2, 1) SX_BIT(2, 2) SX_BIT(3, 1) SX_BIT(3, 2)
-    SX_BIT(4, 1) SX_BIT(5, 1) SX_BIT(6, 1), 1, 64},
+    SX_BIT(4, 1) SX_BIT(5, 1) SX_BIT(6, 1), 1, 64, 1},
   {1, 4, 6, 1024, 0 SX_BIT(1, 1) SX_BIT(2, 1) SX_BIT(3, 1) SX_BIT(4, 1) SX_BIT(5, 1) SX_BIT(6, 1),
-    1, 64},
+    1, 64, 0},
   {4, 1, 14, 512, 0 SX_BIT(1, 1) SX_BIT(1, 4) SX_BIT(2, 1) SX_BIT(2, 4) SX_BIT(3, 4) SX_BIT(4, 1)
     SX_BIT(4, 2) SX_BIT(5, 2) SX_BIT(6, 2) SX_BIT(7, 1) SX_BIT(7, 2) SX_BIT(8, 2) SX_BIT(9, 2)
-    SX_BIT(10, 2) SX_BIT(11, 2) SX_BIT(12, 2) SX_BIT(13, 2) SX_BIT(14, 1) SX_BIT(14, 2), 1, 64},
+    SX_BIT(10, 2) SX_BIT(11, 2) SX_BIT(12, 2) SX_BIT(13, 2) SX_BIT(14, 1) SX_BIT(14, 2), 1, 64, 1},
   {8, 1, 12, 256, 0 SX_BIT(1, 1) SX_BIT(2, 1) SX_BIT(3, 1) SX_BIT(4, 1) SX_BIT(6, 1) SX_BIT(8, 1)
-    SX_BIT(12, 1), 0, 128},
+    SX_BIT(12, 1), 0, 128, 0},
 };
 PUBLIC void choose(int t, int64_t rows, int64_t reach, const int64_t *given, int64_t *found) {
   const sx_choice c = {given[0], given[1], given[2], given[3]};

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
+from sardonyx import types as t
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -21,6 +22,7 @@ from sardonyx.kernel.expr import (
     Expr,
     Fold,
     Load,
+    alu,
     children,
     free_axes,
     is_move,
@@ -83,6 +85,7 @@ def _launch(
 
 
 def _statement(s: Compute, known: Known, made: dict[Buffer, Array], fused: bool) -> Compute:
+    s = _gathered(s, known)
     free = free_axes(s.expr)
     inside = {id(e) for f in walk(s.expr) if isinstance(f, Fold) for e in walk(*f.terms)}
     nodes = list(walk(s.expr))
@@ -99,6 +102,24 @@ def _statement(s: Compute, known: Known, made: dict[Buffer, Array], fused: bool)
             found[e] = load
     expr = rewrite(s.expr, found)
     return replace(s, expr=expr) if is_move(expr) == is_move(s.expr) else s  # as to NaN
+
+
+def _gathered(s: Compute, known: Known) -> Compute:
+    """s with (x - a) + b of int32 as x + (b - a), and x - a as x + -a, where a and b are weights:
+    what wraps is the same in any order."""
+    found: dict[Expr, Expr] = {}
+
+    def is_known(e: Load) -> bool:
+        return e.mode == "proven" and e.buffer.root in known
+
+    for e in walk(s.expr):
+        match e:
+            case Alu("add", (Alu("sub", (x, Load() as a)), Load() as b), t.int32):
+                if is_known(a) and is_known(b):
+                    found[e] = alu("add", x, alu("sub", b, a))
+            case Alu("sub", (x, Load() as a), t.int32) if is_known(a):
+                found[e] = alu("add", x, alu("neg", a))
+    return replace(s, expr=rewrite(s.expr, found)) if found else s
 
 
 def _is_fixed(e: Expr, known: Known, fixed: Mapping[int, bool]) -> bool:
@@ -131,7 +152,7 @@ def _largest(root: Expr, fixed: Mapping[int, bool]) -> list[Expr]:
 
 def _is_worth(e: Expr) -> bool:
     below = list(walk(e))
-    counted = any(isinstance(x, Alu) and x.dtype.is_float for x in below)
+    counted = any(isinstance(x, Alu) and (x.dtype.is_float or x.dtype is t.int32) for x in below)
     return counted and any(isinstance(x, Load) for x in below) and not isinstance(e, Load)
 
 

@@ -44,8 +44,9 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 typedef struct { int64_t rows, reach, apart; } sx_shape;
 /* A kind of factors on a target. size: bytes of a factor; some: terms that are taken at a time, a power of 2;
    tiles: those that there are, as SX_BIT has them; tile: the most rows of one; pass: as of a sx_choice; many: whether
-   equal tiles are taken some at a time; sums: bytes of those of a row in a block. */
-typedef struct { int64_t size, some, tile, pass; uint64_t tiles; int many; int64_t sums; } sx_target;
+   equal tiles are taken some at a time; sums: bytes of those of a row in a block; plain: whether tiles do what a
+   sx_plain says. */
+typedef struct { int64_t size, some, tile, pass; uint64_t tiles; int many; int64_t sums; int plain; } sx_target;
 #define SX_BIT(rows, blocks) | (uint64_t)1 << (16 * ((blocks) & 3) + (rows)) /* blocks: 1, 2 or 4 */
 SX_TILE int sx_has(const sx_target *t, int64_t rows, int64_t blocks) {
   return rows < 16 && ((t->tiles & (0 SX_BIT(rows, blocks))) != 0);

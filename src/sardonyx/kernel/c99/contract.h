@@ -379,6 +379,6 @@ SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void))
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }
 }
-static const sx_target sx_floats = {4, 1, SX_HIGHEST, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64};
+static const sx_target sx_floats = {4, 1, SX_HIGHEST, SX_ROWS == 14 ? 1024 : 512, 0 SX_TILES(SX_BIT), 1, 64, 1};
 SX_KIND(sx_contract, sx_floats, sx_any_tile)
 #endif

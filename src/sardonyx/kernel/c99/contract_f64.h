@@ -106,6 +106,6 @@ SX_TILE void sx_any_d_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
 #define SX_D_CASE(N, NB) case N * 8 + NB: sx_d_tile_##N##_##NB(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_D_TILES(SX_D_CASE) }
 }
-static const sx_target sx_doubles = {8, 1, SX_D_ROWS, 256, 0 SX_D_TILES(SX_BIT), 0, 128};
+static const sx_target sx_doubles = {8, 1, SX_D_ROWS, 256, 0 SX_D_TILES(SX_BIT), 0, 128, 0};
 SX_KIND(sx_contract_f64, sx_doubles, sx_any_d_tile)
 #endif

@@ -131,8 +131,8 @@ SX_TILE void sx_any_half_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, v
 #define SX_HALF_CASE(N, B) case N * 8 + B: sx_half_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_HALF_TILES(SX_HALF_CASE) }
 }
-static const sx_target sx_wholes = {4, 1, SX_HIGHEST, 1024, 0 SX_TILES(SX_BIT), 1, 64};
-static const sx_target sx_halves = {4, 1, SX_HALF_ROWS, 1024, 0 SX_HALF_TILES(SX_BIT), 0, 64};
+static const sx_target sx_wholes = {4, 1, SX_HIGHEST, 1024, 0 SX_TILES(SX_BIT), 1, 64, 1};
+static const sx_target sx_halves = {4, 1, SX_HALF_ROWS, 1024, 0 SX_HALF_TILES(SX_BIT), 0, 64, 0};
 SX_KIND_OF(sx_contract_half, sx_wholes, sx_any_tile, &sx_halves, sx_any_half_tile)
 #endif
 #endif

@@ -145,9 +145,9 @@ SX_TILE void sx_i_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void
   switch (n * 8 + nb) { SX_I_TILES(SX_I_CASE) }
 }
 #ifdef SX_VNNI
-static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 1, 64};
+static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 1, 64, 0};
 #else
-static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 0, 64};
+static const sx_target sx_i_target = {2, 2, SX_I_ROWS, 512, 0 SX_I_TILES(SX_BIT), 0, 64, 0};
 #endif
 SX_KIND(sx_contract_i16, sx_i_target, sx_i_any_tile)
 #endif

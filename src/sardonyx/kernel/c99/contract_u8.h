@@ -244,7 +244,11 @@ SX_TILE void sx_b_any_whole(int64_t n, int64_t nb, SX_PARAMETERS(void, void, voi
   switch (n * 8 + nb) { SX_B_TILES(SX_B_CASE_OF_WHOLE) }
 #endif
 }
-static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1, 64};
+#ifdef SX_VNNI
+static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1, 64, 1};
+#else
+static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1, 64, 0};
+#endif
 SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)
 SX_KIND(sx_contract_u8_whole, sx_b_target, sx_b_any_whole)
 #endif

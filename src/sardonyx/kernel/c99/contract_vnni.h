@@ -21,7 +21,28 @@ SX_TILE __m512i sx_q_spread(const char *x, size_t bytes) {
   memcpy(&some, x, bytes);
   return _mm512_set1_epi32(some);
 }
+/* The numbers of a sx_plain of bytes in all lanes: what is stored may be anything, so that they would be loaded again. */
+typedef struct { __m512 low, floor, ceiling, scale, most; __m512i zero, less; } sx_q_numbers;
+SX_TILE sx_q_numbers sx_q_all(const sx_plain *e) {
+  const sx_q_numbers all = {_mm512_set1_ps(-e->zero), _mm512_set1_ps(-e->least), _mm512_set1_ps(255 - e->least),
+                            _mm512_set1_ps(e->scale), _mm512_set1_ps(e->most),
+                            _mm512_set1_epi32((int32_t)e->zero), _mm512_set1_epi32((int32_t)e->less)};
+  return all;
+}
+/* Floats rounded to bytes, as sx_round_u8 and sx_near_u8 (vectors.h) do it. */
+SX_TILE void sx_q_rounded(uint8_t *to, __m512 x, sx_q_numbers all) {
+  const __m512i near = _mm512_cvtps_epi32(_mm512_max_ps(x, all.low));
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(_mm512_add_epi32(near, all.zero)));
+}
+SX_TILE __m512 sx_q_bytes_with(__m512 x, const uint8_t *rest, sx_q_numbers all) {
+  const __m512 near = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(x, 4), all.floor), all.ceiling);
+  const __m512i r = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)rest));
+  const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, all.less));
+  return _mm512_add_ps(_mm512_mul_ps(near, all.scale), _mm512_mul_ps(other, all.most));
+}
 #define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10)
+#define SX_Q_OVER_IN(M, b) \
+  M(0, b) M(1, b) M(2, b) M(3, b) M(4, b) M(5, b) M(6, b) M(7, b) M(8, b) M(9, b) M(10, b)
 #define SX_Q_STEP(s, w) if (size == 1) sx_q_bytes(s, q, w); else sx_q_ints(s, q, w);
 #define SX_Q_ROW(t, BYTES)                                                                         \
   if (n > t) {                                                                                     \
@@ -65,7 +86,26 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
   }
 #define SX_Q_TO(t, b) if (n > t && nb > b) _mm512_storeu_si512((void *)(acc + 16 * (n * b + t)), s##t##_##b);
 #define SX_Q_END(t) SX_Q_TO(t, 0) SX_Q_TO(t, 1) SX_Q_TO(t, 2) SX_Q_TO(t, 3)
-  SX_Q_OVER(SX_Q_END)
+#define SX_Q_SCALED(t, b) _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(s##t##_##b, bias)), slope)
+#define SX_Q_ALONE(t, b) if (n > t && nb > b) sx_q_rounded(out + to[t], SX_Q_SCALED(t, b), all);
+#define SX_Q_BOTH(t, b) \
+  if (n > t && nb > b) sx_q_rounded(out + to[t], sx_q_bytes_with(SX_Q_SCALED(t, b), rest + from[t], all), all);
+#define SX_Q_PLAIN(b)                                                                              \
+  if (nb > b) {                                                                                    \
+    const __m512i bias = e->bias ? _mm512_loadu_si512((const void *)(e->bias + b * e->next)) : _mm512_setzero_si512(); \
+    const __m512 slope = e->with & 8 ? _mm512_loadu_ps(e->slope + b * e->next) : _mm512_set1_ps(*e->slope); \
+    uint8_t *const out = (uint8_t *)e->out + b * e->apart;                                         \
+    const uint8_t *const rest = (const uint8_t *)e->rest + b * e->away;                            \
+    if (e->with & 64) { SX_Q_OVER_IN(SX_Q_BOTH, b) } else { SX_Q_OVER_IN(SX_Q_ALONE, b) }          \
+  }
+  if (size == 1 && part->plain) {
+    const sx_plain *const e = part->plain;
+    const int64_t *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
+    const sx_q_numbers all = sx_q_all(e);
+    SX_Q_PLAIN(0) SX_Q_PLAIN(1) SX_Q_PLAIN(2) SX_Q_PLAIN(3)
+  } else {
+    SX_Q_OVER(SX_Q_END)
+  }
 }
 #define SX_Q_ROWS 11
 #define SX_Q_TILES(M)                                                                              \

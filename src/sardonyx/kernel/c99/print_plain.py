@@ -61,6 +61,17 @@ class Plain:
     least: float
     most: float
     scale: Expr | None
+    rounded: Bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bytes:
+    """What becomes of int32 sums in a Plain (print_plain_u8.py). zero: the zero point of the
+    result; inner: where it is of a sum with `rest`, the zero point of the byte that is added to it,
+    the factors of that byte and of rest, the zero point of rest."""
+
+    zero: Expr
+    inner: tuple[Expr, Expr, Expr, Expr] | None
 
 
 def finished(
@@ -69,7 +80,7 @@ def finished(
     """The declarations of what finishes the sums of c, and the fields of sx_product for it."""
     lines = [] if p is None else _declared(p, c, names)
     plain = "0" if p is None else "&plain"
-    if p is not None and is_multiple(c.lanes.extent, LANES):
+    if p is not None and p.rounded is None and is_multiple(c.lanes.extent, LANES):
         return lines, [plain, "0", "0"]
     number = len(helpers)
     return [*lines, finishing(c, names, helpers)], [plain, f"@_finish{number}", "&self"]
@@ -85,8 +96,8 @@ def plain_of(c: Contraction) -> Plain | None:
     if most == 0:  # -0, which the tiles would not tell from +0
         return None
     sums, scale, line = _scaled(e, c)
-    added, out = _added(e, sums), _place(s.buffer, s.axes, c)
-    places = [_place(x.buffer, x.index, c) for x in (*line, *(added or ()))]
+    added, out = _added(e, sums), place_of(s.buffer, s.axes, c)
+    places = [place_of(x.buffer, x.index, c) for x in (*line, *(added or ()))]
     found = [x for x in places if x is not None]
     if added is None or out is None or len(found) != len(places):
         return None
@@ -95,12 +106,19 @@ def plain_of(c: Contraction) -> Plain | None:
     rest = found.pop(0) if found else None
     if found or (slope and not (bias and slope.is_vector and slope.block == bias.block)):
         return None
-    away = (0,) * len(c.m) if rest is None else rest.rows
-    walks = list(zip(c.m, zip(out.rows, away, strict=True), strict=True))
-    rows = merged_with(walks, [e.axis for e in c.edges])
+    rows = rows_with(c, out, rest)
     if len(rows) > MOST_ROWS:
         return None
-    return Plain(tuple(rows), out, bias, slope, rest, least, most, scale)
+    return Plain(rows, out, bias, slope, rest, least, most, scale)
+
+
+def rows_with(
+    c: Contraction, out: Place, rest: Place | None
+) -> tuple[tuple[Walk, tuple[Dim, ...]], ...]:
+    """The axes of the rows as out and rest allow to walk them."""
+    away = (0,) * len(c.m) if rest is None else rest.rows
+    walks = list(zip(c.m, zip(out.rows, away, strict=True), strict=True))
+    return tuple(merged_with(walks, [e.axis for e in c.edges]))
 
 
 def _bounded(e: Expr, op: str, none: float) -> tuple[Expr, float]:
@@ -118,16 +136,16 @@ def _scaled(e: Expr, c: Contraction) -> tuple[Expr, Expr | None, tuple[Load, ...
     for x in walk(e):
         match x:
             case Alu("fma", (y, Load() as slope, Load() as bias)) if y is c.fold:
-                if _is_read(slope) and _is_read(bias):
+                if is_read(slope) and is_read(bias):
                     return x, None, (slope, bias)
             case Alu("mul", args) if any(y is c.fold for y in args):
                 scale = args[args[0] is c.fold]
-                if isinstance(scale, Const) or (_is_read(scale) and own.isdisjoint(walk(scale))):
+                if isinstance(scale, Const) or (is_read(scale) and own.isdisjoint(walk(scale))):
                     return x, scale, ()
     return c.fold, None, ()
 
 
-def _is_read(e: Expr) -> bool:
+def is_read(e: Expr) -> bool:
     return isinstance(e, Load) and e.mode == "proven" and e.default is None
 
 
@@ -138,11 +156,11 @@ def _added(e: Expr, sums: Expr) -> list[Load] | None:
     match e:
         case Alu("add", (x, Load() as y)) | Alu("add", (Load() as y, x)):
             before = _added(x, sums)
-            return [*before, y] if before is not None and _is_read(y) else None
+            return [*before, y] if before is not None and is_read(y) else None
     return None
 
 
-def _place(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
+def place_of(b: Buffer, index: Sequence[Expr], c: Contraction) -> Place | None:
     """Where b has the rows of c, if their lanes are neighbours and the steps are even."""
     starts = b.start or (0,) * len(index)
     address = position([i + k for i, k in zip(index, starts, strict=True)], b.shape)
@@ -180,20 +198,41 @@ def _declared(p: Plain, c: Contraction, names: Writer) -> list[str]:
     lanes = blocks_of(c) * LANES if c.n else c.lanes.extent
     for w in c.n:
         lanes = lanes * w.extent
-    places = [
-        "0" if x is None else address_text(names, names.pointers[x.buffer.root], x.origin, x.around)
-        for x in (p.out, p.bias, p.slope, p.rest)
-    ]
+    places = [_pointer(x, p, names) for x in (p.out, p.bias, p.slope, p.rest)]
     missing: list[Dim] = [0] * (MOST_ROWS - len(p.rows))
     steps = [d for i in (0, 1) for d in (*missing, *(others[i] for _, others in p.rows))]
-    steps += [p.out.block, p.rest.block if p.rest else 0, p.bias.block if p.bias else 0, lanes]
-    bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
-    having = (p.least > -inf, p.most < inf, p.scale is not None, p.slope is not None)
-    some = str(sum(1 << i for i, has in enumerate(having) if has))
-    zero = "0.0f" if p.least == 0 else "-0.0f"
-    lines, (scale,) = evaluate(names, [Const(1.0, t.float32) if p.scale is None else p.scale])
-    fields = [*places, *map(names.size, steps), some, *bounds, zero, bare(scale)]
+    blocks = next((x.block for x in (p.bias, p.slope) if x is not None and x.block != 0), 0)
+    steps += [p.out.block, p.rest.block if p.rest else 0, blocks, lanes]
+    lines, flags, numbers = _numbers(p, names)
+    fields = [*places, *map(names.size, steps), flags, *numbers]
     return [*lines, f"const sx_plain plain = {{{', '.join(fields)}}};"]
+
+
+def _pointer(x: Place | None, p: Plain, names: Writer) -> str:
+    if x is None:
+        return "0"
+    text = address_text(names, names.pointers[x.buffer.root], x.origin, x.around)
+    if x.buffer.dtype is t.float32:
+        return text
+    const = "" if x is p.out else "const "
+    return f"({const}float *)({const}void *)({text})"
+
+
+def _numbers(p: Plain, names: Writer) -> tuple[list[str], str, list[str]]:
+    """What is declared before; `with`; least, most, zero, scale and less of an sx_plain."""
+    if p.rounded is None:
+        having = (p.least > -inf, p.most < inf, p.scale is not None, p.slope is not None)
+        flags = sum(1 << i for i, has in enumerate(having) if has)
+        bounds = [bare(literal(x, t.float32)) for x in (p.least, p.most)]
+        zero = "0.0f" if p.least == 0 else "-0.0f"
+        lines, (scale,) = evaluate(names, [Const(1.0, t.float32) if p.scale is None else p.scale])
+        return lines, str(flags), [*bounds, zero, bare(scale), "0.0f"]
+    none = Const(0.0, t.float32)
+    own, factor, other, less = p.rounded.inner or (none,) * 4
+    lines, texts = evaluate(names, [own, other, p.rounded.zero, factor, less])
+    flags = 32 + (64 if p.rounded.inner else 0)
+    flags += 8 if p.slope is not None and p.slope.block != 0 else 0
+    return lines, str(flags), [*map(bare, texts)]
 
 
 def address_text(names: Writer, pointer: str, origin: Dim, walks: Sequence[Walk]) -> str:

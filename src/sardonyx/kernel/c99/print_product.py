@@ -23,6 +23,7 @@ from sardonyx.kernel.c99.contract import (
 )
 from sardonyx.kernel.c99.print_finish import blocks_of
 from sardonyx.kernel.c99.print_plain import Plain, address_text, finished, plain_of
+from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
 from sardonyx.kernel.c99.print_share import Scope, shared_batch
 from sardonyx.kernel.c99.share import can_share
 from sardonyx.kernel.c99.write import Writer
@@ -77,7 +78,7 @@ def packed_product(s: Compute) -> Product | None:
     packed, pairs = (None, None) if c is None else _operand(c.b)
     if c is None or packed is None or not _is_packed(c, packed):
         return None
-    plain, runs = plain_of(c), runs_of(c)
+    plain, runs = plain_of(c) or plain_of_bytes(c), runs_of(c)
     rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None

@@ -19,13 +19,16 @@ typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t c
    blocks; next: of bias and slope for blocks. bias, rest: 0 where there is none. with: 1 where there is `least`, plus
    2 where there is `most`, which is not 0, 4 where there is `scale`, 8 where there is `slope`, and 16 where sums may
    then be -0 and are not to be. lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else
-   -0, which changes nothing. */
+   -0, which changes nothing.
+   Of int32 sums, with 32, all of uint8 but int32 bias and float slope (of each lane with 8, else one):
+     out[to] = byte((sum + bias[lane]) * slope[lane], zero); byte(x, z) = min(max(rint(x) + z, 0), 255), or with 64
+     out[to] = byte((byte(.., least) - least) * scale + (rest[from] - less) * most, zero) */
 typedef struct {
   float *out;
   const float *bias, *slope, *rest;
   int64_t y0, y1, y2, r0, r1, r2, apart, away, next, lanes;
   int with;
-  float least, most, zero, scale;
+  float least, most, zero, scale, less;
 } sx_plain;
 /* Sums of products over a window that moves over x (windows*.h). */
 #define SX_WINDOW(X, W)                                                                                \
@@ -89,6 +92,13 @@ SX_TILE sx_plain sx_plain_from(sx_plain p, int64_t block, int64_t some) {
   static const float SX_LINES nothing[16] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
                                              -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
   int64_t b, l;
+  if (p.with & 32) {
+    p.out = (float *)(void *)((uint8_t *)p.out + block * p.apart);
+    if (p.bias) p.bias += block * p.next;
+    if (p.with & 8) p.slope += block * p.next;
+    if (p.rest) p.rest = (const float *)(const void *)((const uint8_t *)p.rest + block * p.away);
+    return p;
+  }
   p.out += block * p.apart;
   p.bias = p.bias ? p.bias + block * p.next : nothing;
   if (p.slope) p.slope += block * p.next;
@@ -249,7 +259,7 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
    there are such, with the block before. */
 SX_TILE void sx_across(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_chunk *c,
                        int64_t b0, int64_t b1) {
-  const int64_t each = h ? c->g->half : 0, lanes = c->g->plain ? c->g->plain->lanes : 0;
+  const int64_t each = h ? c->g->half : 0, lanes = c->g->plain && k->plain ? c->g->plain->lanes : 0;
   int64_t b, nb, first;
   for (b = b0; b < b1; b += nb) {
     const int64_t left = b1 - b, whole = each ? each - 1 - b % each : left, wide = c->choice.wide;
