@@ -39,7 +39,8 @@ from sardonyx.passes.workers import worker_bytes
 from sardonyx.plan import Plan, check_plan, plan
 from sardonyx.plan.bound import lower_bound
 from sardonyx.plan.timeline import Timeline
-from sardonyx.threads import available, pool_of, quotas
+from sardonyx.processors import available, quotas
+from sardonyx.threads import pool_of
 from sardonyx.types import Array
 
 COUNTS = (1, 2, 3, 5)

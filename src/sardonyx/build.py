@@ -30,6 +30,7 @@ from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
 from sardonyx.compiler import has_dots as has_dots
 from sardonyx.errors import BuildError
 from sardonyx.kernel import NUMERICS_REVISION
+from sardonyx.processors import available
 from sardonyx.types import Array
 
 if TYPE_CHECKING:  # a program that is in the cache is not emitted
@@ -238,7 +239,7 @@ def _build(
         for file, text in sources.items():
             (folder / file).write_text(text, encoding="utf-8")
         report(0, len(units) + 1, "compiling")
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(available()) as pool:
             keys = {n: digest({n: sources[n]}, compiler, arguments) for n in units if n in common}
             jobs = [
                 pool.submit(_compile, compiler, arguments, folder, unit, keys.get(unit))
@@ -247,9 +248,16 @@ def _build(
             for done, (unit, job) in enumerate(zip(units, jobs, strict=True)):
                 job.result()
                 report(done + 1, len(units) + 1, f"compiled {unit}")
-        objects = [f"{unit}.o" for unit in units]
         made = "library" + LIBRARY
-        _run([*compiler.command, "-shared", *arguments, *objects, "-o", made, "-lm"], folder)
+        objects = [f"{unit}.o" for unit in units]
+        link = [*compiler.command, "-shared", *arguments, *objects, "-o", made, "-lm"]
+        try:
+            _run(link, folder)
+        except BuildError:  # of what is kept, something may be damaged
+            for unit, key in keys.items():
+                (path.parent / (key + OBJECT)).unlink(missing_ok=True)
+                _compile(compiler, arguments, folder, unit, key)
+            _run(link, folder)
         report(len(units) + 1, len(units) + 1, "linked")
         os.replace(folder / made, path)
 
