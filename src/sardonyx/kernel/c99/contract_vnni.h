@@ -95,7 +95,7 @@ SX_TILE void sx_q_tile(const int n, const int nb, const int size, SX_PARAMETERS(
     const __m512i bias = e->bias ? _mm512_loadu_si512((const void *)(e->bias + b * e->next)) : _mm512_setzero_si512(); \
     const __m512 slope = e->with & 8 ? _mm512_loadu_ps(e->slope + b * e->next) : _mm512_set1_ps(*e->slope); \
     uint8_t *const out = (uint8_t *)e->out + b * e->apart;                                         \
-    const uint8_t *const rest = (const uint8_t *)e->rest + b * e->away;                            \
+    const uint8_t *const rest = e->rest ? (const uint8_t *)e->rest + b * e->away : 0;              \
     if (e->with & 64) { SX_Q_OVER_IN(SX_Q_BOTH, b) } else { SX_Q_OVER_IN(SX_Q_ALONE, b) }          \
   }
   if (size == 1 && part->plain) {
