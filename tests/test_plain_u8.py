@@ -3,11 +3,14 @@ bytes of the machine and of plain loops."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from nets import Net, check_engines
+from nets import Net, check_engines, merged
+from targets import Target
+from test_targets import OF_BYTES, check_net
 from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.print_plain import Plain
@@ -18,6 +21,9 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 
 PADS = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+NATIVE = [  # the sanitizers, and the instruction
+    x for x in OF_BYTES if not isinstance(x, Target) or x.name in ("gcc", "vnni")
+]
 SCALES = (0.02, 0.003, 1e-38, 3e38, np.inf, np.nan)
 
 
@@ -126,3 +132,9 @@ def test_threads_share_them_out(make: Any) -> None:
     want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
     found = NativeEngine(net.graph(), threads=3).run(net.feeds)
     assert [n for n, y in want.items() if found[n].tobytes() != y.tobytes()] == []
+
+
+@pytest.mark.parametrize("target", NATIVE, ids=str)
+def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
+    nets = {"single": single(), "residual": residual(), "extreme": extreme()}
+    check_net(merged(nets), target, tmp_path / "source", dots=True)
