@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 
 from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
@@ -22,7 +21,7 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Extent, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
-from sardonyx.kernel.c99.prelude import END, prelude, tile_file, tiles_of
+from sardonyx.kernel.c99.prelude import END, prelude, tile_files
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.c99.work import UNIT
@@ -101,7 +100,7 @@ def emit(
     rows = _rows(program)
     first += ONE_ROW if next(rows, 0) == 1 and all(n == 1 for n in rows) else ""
     split = _split(kernels, units, first) if units > 1 else ()
-    tiles = tiles_of("\n".join(kernels.values())) if units else ()
+    tiles = tile_files("\n".join(kernels.values())) if units else {}
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
     rest = [*_surroundings(rest, "sx_enter"), *rest]
@@ -110,7 +109,7 @@ def emit(
         header=_header(program, places, prefix, extents, worker),
         main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else "", units > 0),
         units=split,
-        tiles={f"tiles_{Path(name).stem}.c": first + tile_file(name) for name in tiles},
+        tiles={name: first + text for name, text in tiles.items()},
         blob=places.blob,
         memory=None if plan is None else plan.size,
         slots=tuple(places.slots),

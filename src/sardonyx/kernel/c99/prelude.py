@@ -24,6 +24,7 @@ TILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "windows.h": (r"\bsx_window(?:_part)?\(", (*COMMON, "contract.h")),
     "windows_u8.h": (r"\bsx_window_u8(?:_part)?\(", COMMON),
 }
+BOTH = "contract_half.h"  # as a file of its own it has the functions of contract.h too
 _ENTRY = "#undef SX_ENTRY\n#define SX_ENTRY SX_SHARED\n"
 
 # What stands behind a program, in files for other computers: the end of what the head begins.
@@ -72,16 +73,24 @@ def _with_bases(tiles: Sequence[str]) -> Iterator[str]:
 
 def prelude(program: str, elsewhere: bool = False) -> str:
     """The C text that must stand before `program`: the head, and every piece it refers to.
-    elsewhere: register tiles are in files of their own (tile_file)."""
+    elsewhere: register tiles are in files of their own (tile_files)."""
     tiles = "\n".join(_with_bases(tiles_of(program)))
     head = "#define SX_ELSEWHERE 1\n" if elsewhere and tiles else ""
     return _with_pieces(program, head + tiles)
 
 
-def tile_file(name: str) -> str:
-    """A file of TILES as a C file, for kernels in others."""
-    *bases, own = _with_bases((name,))
-    return _with_pieces("", "\n".join([*bases, _ENTRY + own])) + END
+def tile_files(program: str) -> dict[str, str]:
+    """The C files that have the register tiles of kernels in other files: name -> text."""
+    names = tiles_of(program)
+    names = tuple(n for n in names if n != "contract.h" or BOTH not in names)
+    return {f"tiles_{n.removesuffix('.h')}.c": _tile_file(n) for n in names}
+
+
+def _tile_file(name: str) -> str:
+    order = (*TILES[name][1], name)
+    first = order.index("contract.h" if name == BOTH else name)
+    texts = [_text(n) for n in order]
+    return _with_pieces("", "\n".join([*texts[:first], _ENTRY, *texts[first:]])) + END
 
 
 def _with_pieces(program: str, tiles: str) -> str:
