@@ -102,8 +102,9 @@ class _Roof:
         return 1e-9 * self.bytes / seconds / self.reading
 
     def __str__(self) -> str:
+        counted = f"{self.macs:,} multiply-adds" if self.macs else "no multiply-adds are counted"
         return (
-            f"{self.macs:,} multiply-adds, {self.bytes / 1e6:.3g} MB of weights and inputs; a core "
+            f"{counted}, {self.bytes / 1e6:.3g} MB of weights and inputs; a core "
             f"at its peak: {self.peak:.0f} GFLOP/s of float32, {self.reading:.0f} GB/s read"
         )
 
@@ -198,7 +199,8 @@ def _rows(
             f"{one.alone['peak'] / 1e6:.0f}",
         )
         if roof is not None:
-            row += (f"{roof.of_peak(least, threads):.0%}", f"{roof.of_reading(least):.0%}")
+            share = f"{roof.of_peak(least, threads):.0%}" if roof.macs else ""
+            row += (share, f"{roof.of_reading(least):.0%}")
         if several:
             row += ("", "") if one is ours else (ratios, f"{one.apart:.3g}")
         rows.append(row)

@@ -48,9 +48,9 @@ def work(graph: Graph, feeds: Mapping[str, Value]) -> dict[str, int]:
     types = {n: TensorType(graph.types[n].dtype, x.shape) for n, x in fed.items()}
     try:
         launches = lower(bind(graph, types, fed)).launches
-    except SardonyxError:  # in stages
+        return {"macs": sum(macs(x.kernel) for x in launches), "bytes": read}
+    except SardonyxError:  # in stages, or sizes that values decide
         return {"macs": 0, "bytes": read}
-    return {"macs": sum(macs(x.kernel) for x in launches), "bytes": read}
 
 
 def macs(kernel: Kernel) -> int:

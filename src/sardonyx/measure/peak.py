@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from importlib.resources import files
 
-from sardonyx.build import library, load, own
+from sardonyx.build import library, load
 
 
 def measured_peak() -> float:
@@ -22,6 +22,6 @@ def measured_reading() -> float:
 
 def _measured(name: str) -> float:
     text = files("sardonyx.measure").joinpath("peak.c").read_text("utf-8")
-    function = load(own("peak.c", lambda: library({"peak.c": text})))[name]
+    function = load(library({"peak.c": text}))[name]
     function.restype = ctypes.c_double
     return float(function())
