@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from nets import Net, check_engines
 from targets import Target
+from test_plain_u8 import SCALES
 from test_targets import OF_BYTES, TARGETS, check_net
 from test_windows import CASES as OF_FLOATS
 
@@ -108,6 +109,26 @@ def test_they_are_windows_and_need_no_borders(kind: Callable[..., Array]) -> Non
     assert not any(launch.kernel.name == "pad" for launch in program.launches)
 
 
+def test_their_bytes_are_finished_in_registers() -> None:
+    program = optimise(lower(net().graph(), overridable=False))
+    texts = [print_scheduled(launch.kernel).text for launch in program.launches]
+    windows = [text for text in texts if "sx_window_u8(" in text]
+    assert all(", &plain};" in text for text in windows)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 128, 255])
+def test_sums_that_are_finished_saturate_at_both_ends(zero: int) -> None:
+    made, rng = Net(), np.random.default_rng(zero)
+    one, scales = np.float32(1), np.resize(np.array(SCALES, np.float32), 48)
+    x = made.feed("x", rng.integers(0, 256, (1, 48, 9, 11)).astype(np.uint8))
+    for strides in ((1, 1), (2, 2), (1, 2)):
+        w = rng.integers(-64, 65, (48, 1, 3, 3)).astype(np.int8)
+        about = (one, np.uint8(zero))
+        parts = (x, one, np.uint8(128), w, scales, np.zeros(48, np.int8), *about)
+        made.give(made.op("QLinearConv", *parts, group=48, pads=[1] * 4, strides=strides))
+    check_engines(made)
+
+
 def test_windows_without_room_for_their_taps_are_taken_otherwise() -> None:
     made, rng = Net(), np.random.default_rng(5)
     one = np.float32(1)
@@ -141,4 +162,4 @@ def test_targets_take_all_of_int8_as_it_is(target: Target, tmp_path: Path) -> No
     cases = (0, 1, 2, 3, 7, 14)
     check_net(net(cases, whole), target, tmp_path / "source")
     text = "".join(x.read_text() for x in (tmp_path / "source").glob("*.c"))
-    assert text.count(", 1};\n") >= len(cases)
+    assert text.count(", 1, &plain};\n") >= len(cases)

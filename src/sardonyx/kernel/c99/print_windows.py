@@ -4,12 +4,14 @@ What becomes of the sums is printed as for packed products (print_finish.py)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import WHOLE, Contraction, Walk, flat, limit_of
-from sardonyx.kernel.c99.print_finish import finishing
-from sardonyx.kernel.c99.print_plain import address_text
+from sardonyx.kernel.c99.print_plain import Plain, address_text, finished
+from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
 from sardonyx.kernel.c99.print_share import Scope, shared_batch
 from sardonyx.kernel.c99.share import can_share
 from sardonyx.kernel.c99.windows import Window, is_packed, window_of
@@ -50,11 +52,12 @@ def print_windows(w: Window, names: Writer, helpers: list[list[str]], scope: Sco
 
 def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
     """The declarations of `self` and `windows`, for one point of the batch."""
-    number, (high, wide) = len(helpers), w.slides
+    high, wide = w.slides
     rows = tuple(Walk((one.out,), one.out.extent, 0) for one in w.slides if one.out is not None)
     lanes = w.compute.axes[-1]
     c = Contraction(w.compute, w.fold, w.x, w.w, 0, w.batch, rows, (), lanes, ())
-    given = finishing(c, names, helpers)
+    plain = _plain(w, c)
+    given, (place, *finish) = finished(plain, c, names, helpers)
     fields = [
         address_text(names, names.pointers[w.x.buffer.root], w.origin, w.batch),
         address_text(names, names.pointers[w.w.buffer.root], 0, _of_weights(w)),
@@ -64,13 +67,22 @@ def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
         *(names.size(d) for one in w.slides for d in (one.by, one.apart, one.start)),
         names.size(lanes.extent),
         names.size(_step(w)),
-        f"@_finish{number}",
-        "&self",
+        *finish,
     ]
     if w.x.dtype is t.uint8:
         fields.append(str(w.x.default.value) if isinstance(w.x.default, Const) else "0")
-        fields.append(str(int(limit_of(w.fold) == WHOLE)))
-    return [given, f"const sx_windows{_kind(w)} windows = {{{', '.join(fields)}}};"]
+        fields.extend((str(int(limit_of(w.fold) == WHOLE)), place))
+    return [*given, f"const sx_windows{_kind(w)} windows = {{{', '.join(fields)}}};"]
+
+
+def _plain(w: Window, c: Contraction) -> Plain | None:
+    """What becomes of sums of bytes, with rows and columns of the output apart."""
+    plain = plain_of_bytes(c) if w.x.dtype is t.uint8 else None
+    if plain is None or plain.rest is not None:
+        return None
+    steps = {one.axes[0]: step for one, step in zip(c.m, plain.out.rows, strict=True)}
+    outs = [steps[one.out] if one.out is not None else 0 for one in w.slides]
+    return replace(plain, rows=tuple((Walk((), 1, 0), (step, 0)) for step in outs))
 
 
 def _kind(w: Window) -> str:

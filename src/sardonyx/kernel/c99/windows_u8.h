@@ -7,8 +7,9 @@
    places that one tap reads for neighbours of an output row are then neighbours. Sums are of int32 and wrap, so
    that their order does not show. A last block that is not full is the last 16 lanes, of which the first are not
    finished again. */
-/* border: what x is outside its bounds; whole: weights may be beyond 64. */
-typedef struct { SX_WINDOW(uint8_t, int8_t) int border, whole; } sx_windows_u8;
+/* border: what x is outside its bounds; whole: weights may be beyond 64; plain: what becomes of sums of whole blocks
+   where they are bytes again, or 0: y1 is the step from row to row of the output, y2 from column to column. */
+typedef struct { SX_WINDOW(uint8_t, int8_t) int border, whole; const sx_plain *plain; } sx_windows_u8;
 SX_ENTRY void sx_window_u8(const sx_windows_u8 *g);
 SX_ENTRY void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to);
 #ifndef SX_ELSEWHERE
@@ -19,6 +20,8 @@ SX_ENTRY void sx_window_u8_part(const sx_windows_u8 *g, int64_t from, int64_t to
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 #define SX_W_PHASES(g) 1
+#define SX_W_PLAIN
+#define SX_W_SHORT 40 /* places of a row that are copied without a call */
 /* The taps of sixteen lanes in fours, neighbours of a row where columns are not apart, which vpdpbusd takes at once.
    at: where each four begins in the copy; step: from place to place there; w: as sx_w_across has them. */
 typedef struct {
@@ -39,42 +42,131 @@ SX_TILE __m512i sx_w_across(__m512i x) {
 #endif
 }
 static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, sx_w_taps *taps) {
-  const int64_t some = g->wa == 1 ? 4 : 1;
-  int64_t r, q, j, i = 0;
+  static const int8_t SX_LINES none[16] = {0};
+  const int64_t some = g->wa == 1 ? 4 : 1, step = g->step;
+  int64_t r, q, i = 0;
   for (r = 0; r < g->kh; r++)
     for (q = 0; q < g->kw; q += some, i++) {
-      int8_t SX_LINES four[64] = {0};
-      for (j = 0; j < some && q + j < g->kw; j++) memcpy(four + 16 * j, w + (r * g->kw + q + j) * g->step, 16);
-      _mm512_store_si512((void *)(taps->w + 64 * i), sx_w_across(_mm512_load_si512((const void *)four)));
+      const int8_t *const at = w + (r * g->kw + q) * step;
+      const int64_t left = g->kw - q < some ? g->kw - q : some;
+#define SX_W_TAP(j) _mm_loadu_si128((const __m128i *)(const void *)(left > j ? at + j * step : none))
+      const __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(SX_W_TAP(0)), SX_W_TAP(1), 1);
+      const __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(SX_W_TAP(2)), SX_W_TAP(3), 1);
+      const __m512i four = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+      _mm512_store_si512((void *)(taps->w + 64 * i), sx_w_across(four));
       taps->at[i] = 16 * (r * g->ha * g->wb * half + q * g->wa);
     }
   taps->fours = i, taps->step = 16 * g->wb;
 }
 SX_TILE __m512i sx_w_four(const sx_w_taps *g, int64_t i) { return _mm512_load_si512((const void *)(g->w + 64 * i)); }
 SX_TILE __m512i sx_w_places(const uint8_t *x) { return sx_w_across(_mm512_loadu_si512((const void *)x)); }
-/* Three fours, as windows of 3 x 3 have them, stay in registers. */
-SX_OWN void sx_w_three(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *acc) {
-  const __m512i a = sx_w_four(g, 0), b = sx_w_four(g, 1), c = sx_w_four(g, 2);
-  const uint8_t *const first = x + g->at[0], *const second = x + g->at[1], *const third = x + g->at[2];
-  const int64_t step = g->step;
-  int64_t p, at = 0;
-  for (p = 0; p < n; p++, at += step, acc += 16) {
-    __m512i sum = _mm512_dpbusd_epi32(_mm512_setzero_si512(), sx_w_places(first + at), a);
-    sum = _mm512_dpbusd_epi32(sum, sx_w_places(second + at), b);
-    _mm512_storeu_si512((void *)acc, _mm512_dpbusd_epi32(sum, sx_w_places(third + at), c));
+/* The numbers of a sx_plain of bytes for the sixteen lanes. */
+typedef struct { __m512i bias, zero, order; __m512 slope, highest; } sx_w_finish;
+SX_TILE sx_w_finish sx_w_finish_of(const sx_plain *e) {
+  const sx_w_finish all = {e->bias ? _mm512_loadu_si512((const void *)e->bias) : _mm512_setzero_si512(),
+                           _mm512_set1_epi16((int16_t)e->zero),
+                           _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                           e->with & 8 ? _mm512_loadu_ps(e->slope) : _mm512_set1_ps(*e->slope), _mm512_set1_ps(255 - e->zero)};
+  return all;
+}
+/* Sums as the int32 of sx_round_u8 (vectors.h), before the zero point is added. What is not a number becomes the least
+   int32, and so 0. */
+SX_TILE __m512i sx_w_near(const sx_w_finish *f, __m512i sum) {
+  return _mm512_cvtps_epi32(_mm512_min_ps(f->highest, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), f->slope)));
+}
+/* Four of them as bytes, one after the other. */
+SX_TILE __m512i sx_w_joined(const sx_w_finish *f, __m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(sx_w_near(f, a), sx_w_near(f, b)), f->zero);
+  const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(sx_w_near(f, c), sx_w_near(f, d)), f->zero);
+  return _mm512_permutexvar_epi32(f->order, _mm512_packus_epi16(low, high));
+}
+/* Four places of the output, `apart` from each other, or the first `some` of them. */
+SX_TILE void sx_w_leave(uint8_t *to, int64_t apart, int64_t some, __m512i four) {
+  if (apart == 16 && some == 4) {
+    _mm512_storeu_si512((void *)to, four);
+    return;
+  }
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_castsi512_si128(four));
+  if (some > 1) _mm_storeu_si128((__m128i *)(void *)(to + apart), _mm512_extracti32x4_epi32(four, 1));
+  if (some > 2) _mm_storeu_si128((__m128i *)(void *)(to + 2 * apart), _mm512_extracti32x4_epi32(four, 2));
+  if (some > 3) _mm_storeu_si128((__m128i *)(void *)(to + 3 * apart), _mm512_extracti32x4_epi32(four, 3));
+}
+/* The sum of one place that begins with `sum`. Three fours, as windows of 3 x 3 have them, stay in registers. */
+SX_TILE __m512i sx_w_place(const sx_w_taps *g, const int three, const uint8_t *x, const __m512i *w, __m512i sum) {
+  int64_t i;
+  if (three) {
+    sum = _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[0]), w[0]);
+    sum = _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[1]), w[1]);
+    return _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[2]), w[2]);
+  }
+  for (i = 0; i < g->fours; i++) sum = _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[i]), sx_w_four(g, i));
+  return sum;
+}
+/* `count` rows of n places, `down` from row to row in the copy, four at a time; their bytes go to `out`. */
+#define SX_W_ROWS const sx_w_taps *g, const sx_plain *e, const uint8_t *x, int64_t down, int64_t count, int64_t n, uint8_t *out
+SX_TILE void sx_w_bytes(const int three, SX_W_ROWS) {
+  const __m512i w[3] = {sx_w_four(g, 0), sx_w_four(g, three ? 1 : 0), sx_w_four(g, three ? 2 : 0)};
+  const sx_w_finish f = sx_w_finish_of(e);
+  const int64_t step = g->step, apart = e->y2;
+  for (; count > 0; count--, x += down, out += e->y1) {
+    const uint8_t *at = x;
+    uint8_t *to = out;
+    int64_t left;
+    for (left = n; left > 0; left -= 4, at += 4 * step, to += 4 * apart) {
+      const int64_t b = left > 1 ? step : 0, c = left > 2 ? 2 * step : 0, d = left > 3 ? 3 * step : 0;
+      const __m512i s0 = sx_w_place(g, three, at, w, f.bias), s1 = sx_w_place(g, three, at + b, w, f.bias);
+      const __m512i s2 = sx_w_place(g, three, at + c, w, f.bias), s3 = sx_w_place(g, three, at + d, w, f.bias);
+      sx_w_leave(to, apart, left < 4 ? left : 4, sx_w_joined(&f, s0, s1, s2, s3));
+    }
   }
 }
+/* Two rows at a time of windows of three rows that are one apart: what both read is brought across once. */
+SX_OWN void sx_w_bytes_both(SX_W_ROWS) {
+  const __m512i a = sx_w_four(g, 0), b = sx_w_four(g, 1), c = sx_w_four(g, 2);
+  const sx_w_finish f = sx_w_finish_of(e);
+  const int64_t step = g->step, apart = e->y2, next = e->y1;
+  for (; count > 1; count -= 2, x += 2 * down, out += 2 * next) {
+    const uint8_t *at = x;
+    uint8_t *to = out;
+    int64_t left;
+    for (left = n; left > 0; left -= 4, at += 4 * step, to += 4 * apart) {
+#define SX_W_THREE(x, y, z) _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(f.bias, x, a), y, b), z, c)
+#define SX_W_BOTH(j)                                                                               \
+  const uint8_t *const x##j = at + (left > j ? j * step : 0);                                      \
+  const __m512i p##j = sx_w_places(x##j + down), q##j = sx_w_places(x##j + 2 * down);              \
+  const __m512i s##j = SX_W_THREE(sx_w_places(x##j), p##j, q##j);                                  \
+  const __m512i t##j = SX_W_THREE(p##j, q##j, sx_w_places(x##j + 3 * down));
+      SX_W_BOTH(0) SX_W_BOTH(1) SX_W_BOTH(2) SX_W_BOTH(3)
+      sx_w_leave(to, apart, left < 4 ? left : 4, sx_w_joined(&f, s0, s1, s2, s3));
+      sx_w_leave(to + next, apart, left < 4 ? left : 4, sx_w_joined(&f, t0, t1, t2, t3));
+    }
+  }
+  if (count) sx_w_bytes(1, g, e, x, down, count, n, out);
+}
+SX_OWN void sx_w_bytes_three(SX_W_ROWS) { sx_w_bytes(1, g, e, x, down, count, n, out); }
+SX_OWN void sx_w_bytes_any(SX_W_ROWS) { sx_w_bytes(0, g, e, x, down, count, n, out); }
+static void sx_w_finished(SX_W_ROWS) {
+  if (g->fours != 3)
+    sx_w_bytes_any(g, e, x, down, count, n, out);
+  else if (g->at[1] == down && g->at[2] == 2 * down)
+    sx_w_bytes_both(g, e, x, down, count, n, out);
+  else
+    sx_w_bytes_three(g, e, x, down, count, n, out);
+}
+SX_OWN void sx_w_three(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *acc) {
+  const __m512i w[3] = {sx_w_four(g, 0), sx_w_four(g, 1), sx_w_four(g, 2)};
+  int64_t p;
+  for (p = 0; p < n; p++, x += g->step, acc += 16)
+    _mm512_storeu_si512((void *)acc, sx_w_place(g, 1, x, w, _mm512_setzero_si512()));
+}
 static void sx_w_sums(const sx_w_taps *g, const uint8_t *x, int64_t n, int32_t *acc) {
-  int64_t p, i;
+  int64_t p;
   if (g->fours == 3) {
     sx_w_three(g, x, n, acc);
     return;
   }
-  for (p = 0; p < n; p++, x += g->step, acc += 16) {
-    __m512i sum = _mm512_setzero_si512();
-    for (i = 0; i < g->fours; i++) sum = _mm512_dpbusd_epi32(sum, sx_w_places(x + g->at[i]), sx_w_four(g, i));
-    _mm512_storeu_si512((void *)acc, sum);
-  }
+  for (p = 0; p < n; p++, x += g->step, acc += 16)
+    _mm512_storeu_si512((void *)acc, sx_w_place(g, 0, x, 0, _mm512_setzero_si512()));
 }
 #else
 #define SX_W_PHASES(g) (g)->wb
@@ -219,11 +311,29 @@ static void sx_w_prepare(const sx_windows_u8 *g, const int8_t *w, int64_t half, 
   }
 }
 #endif
+#ifdef SX_W_PLAIN
+/* The columns low .. high - 1 of the `wide` of a row, which are at `from` + 16 * their number, and the border elsewhere. */
+SX_TILE void sx_w_short(const uint8_t *from, int64_t low, int64_t high, int64_t wide, __m512i border, uint8_t *to) {
+  int64_t c;
+  for (c = 0; c < wide; c += 4) {
+    const int64_t first = low - c < 4 ? low - c : 4, end = high - c < 4 ? high - c : 4;
+    const uint32_t below = first > 0 ? (1u << 4 * first) - 1 : 0, inside = end > 0 ? (1u << 4 * end) - 1 : 0;
+    const __mmask16 taken = (__mmask16)(inside & ~below);
+    _mm512_storeu_si512((void *)(to + 16 * c), _mm512_mask_loadu_epi32(border, taken, (const void *)(from + 16 * c)));
+  }
+}
+#endif
 /* A row of the copy: `wide` columns from `left` on of a row of x, or of a border where `from` is 0. */
 static void sx_w_copy(const sx_windows_u8 *g, const uint8_t *from, int64_t left, int64_t wide, int64_t half, uint8_t *to) {
   const int64_t phases = SX_W_PHASES(g), begin = left < 0 ? -left : 0, end = from ? g->xw - left : 0;
   const int64_t low = begin < wide ? begin : wide, most = end < wide ? end : wide, high = most > low ? most : low;
   int64_t phase, c;
+#ifdef SX_W_PLAIN
+  if (g->xt == 16 && wide <= SX_W_SHORT) {
+    sx_w_short(from ? from + 16 * left : g->x, low, high, wide, _mm512_set1_epi8((char)g->border), to);
+    return;
+  }
+#endif
   if (phases == 1 && g->xt == 16) {
     memset(to, g->border, (size_t)(16 * low));
     if (high > low) memcpy(to + 16 * low, from + 16 * (left + low), (size_t)(16 * (high - low)));
@@ -252,6 +362,14 @@ static void sx_w_rows(const sx_windows_u8 *g, const sx_w_taps *taps, int64_t b, 
     sx_w_copy(g, source, from * g->wb + g->wf, wide, half, copy + r * row);
   }
   memset(copy + tall * row, 0, 64); /* of one place more where n is odd, and what fours reach */
+#ifdef SX_W_PLAIN
+  if (g->plain && 16 * b + 16 <= g->lanes) {
+    const sx_plain e = sx_plain_from(*g->plain, b, 1);
+    uint8_t *const out = (uint8_t *)e.out + from * e.y2 + y * e.y1;
+    sx_w_finished(taps, &e, copy, g->hb * row, count, n, out);
+    return;
+  }
+#endif
   for (i = 0; i < count; i += some) {
     some = n < g->ow ? 1 : SX_SUMS / n < count - i ? SX_SUMS / n : count - i;
     for (r = 0; r < some; r++) sx_w_sums(taps, copy + (i + r) * g->hb * row, n, acc + 16 * n * r);
