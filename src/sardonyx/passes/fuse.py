@@ -40,6 +40,7 @@ from sardonyx.passes.program import Launch, Program
 
 CHEAP = 4  # arithmetic operations that may be done again at each reader
 LONG = 10  # arithmetic operations that need whole vectors
+LONGEST = 40  # those that need several: sums that become bytes are finished a vector at a time
 FEW, MANY = 8, 4096  # filters that fill no vector of sums; elements for which that counts
 
 
@@ -217,6 +218,9 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         return False
     if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
         return False
+    small = use.compute.buffer.dtype.bits < 32
+    if small and _integer_sums(e) and _cost(use.compute.expr) >= LONGEST:
+        return False
     if _has_fold(e) or length > 1:
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
     once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
@@ -251,8 +255,13 @@ def _has_fold(e: Expr) -> bool:
 def _is_tile(e: Expr) -> bool:
     """Whether it is an integer convolution, which register tiles compute: in one launch with a pool
     it would have no layout."""
-    folds = [x for x in walk(e) if isinstance(x, Fold) and x.kind == "dot"]
-    return any(x.dtype is t.int32 and len(x.axes) >= 3 for x in folds)
+    return any(len(x.axes) >= 3 for x in _integer_sums(e))
+
+
+def _integer_sums(e: Expr) -> list[Fold]:
+    """The sums of products of integers."""
+    folds = [x for x in walk(e) if isinstance(x, Fold)]
+    return [x for x in folds if x.kind == "dot" and x.dtype is t.int32]
 
 
 def _is_narrow(s: Compute) -> bool:

@@ -33,7 +33,7 @@ from sardonyx.passes.phases import split_phases
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
-from sardonyx.passes.rows import join_rows
+from sardonyx.passes.rows import join_rows, join_steps
 from sardonyx.passes.tiles import in_tiles
 from sardonyx.passes.widen import widen
 
@@ -50,6 +50,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         partial(narrow, roomy=roomy, dots=dots),
         part_results,
         widen,
+        join_steps,
         fuse,
         *((fewer_products,) if roomy and not dots else ()),
         without_quotients,

@@ -11,6 +11,7 @@ take the places of the loads of what they wrote. No fold changes, so no bit does
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -26,15 +27,36 @@ CHEAP = 4  # floating-point operations that may be done again at each reader
 LEAST = 16  # elements of a row that is worth a turn of a loop
 
 
+def join_steps(program: Program) -> Program:
+    """Operators whose steps compute number by number as one statement, which fuses like any other:
+    DequantizeLinear, a function, QuantizeLinear."""
+    return replace(program, launches=tuple(map(_in_one, program.launches)))
+
+
+def _in_one(launch: Launch) -> Launch:
+    kernel, body = launch.kernel, _computes(launch.kernel)
+    folds = (e for s in body for e in walk(s.expr) if isinstance(e, Fold | Iterate))
+    if len(body) < 2 or any(folds):
+        return launch
+    made = inlined(body, kernel, math.inf)
+    written = _written(made, kernel.outputs)
+    return replace(launch, kernel=replace(kernel, body=made, temporaries=written))
+
+
+def _computes(kernel: Kernel) -> tuple[Compute, ...]:
+    """The statements, if they are all of these, and nothing is seen under another shape."""
+    found = tuple(s for s in kernel.body if isinstance(s, Compute))
+    return found if len(found) == len(kernel.body) and not kernel.views else ()
+
+
 def join_rows(program: Program) -> Program:
     """Each launch of several Computes, row by row."""
     return replace(program, launches=tuple(_joined(launch) for launch in program.launches))
 
 
 def _joined(launch: Launch) -> Launch:
-    kernel = launch.kernel
-    computes = tuple(s for s in kernel.body if isinstance(s, Compute))
-    if len(computes) < 2 or len(computes) != len(kernel.body) or kernel.views:
+    kernel, computes = launch.kernel, _computes(launch.kernel)
+    if len(computes) < 2:
         return launch
     bits = any(op.op_type == "BitCast" for op in launch.operations)
     body = computes if bits else inlined(computes, kernel)
@@ -50,21 +72,27 @@ def _written(body: Sequence[Stmt], outputs: Sequence[Buffer]) -> tuple[Buffer, .
     return tuple(b for b in dict.fromkeys(roots) if b not in outputs)
 
 
-def inlined(body: Sequence[Compute], kernel: Kernel) -> tuple[Compute, ...]:
-    """The statements without the temporaries that are as cheap to compute again as to load."""
+def inlined(body: Sequence[Compute], kernel: Kernel, single: float = CHEAP) -> tuple[Compute, ...]:
+    """The statements without the temporaries that are as cheap to compute again as to load; single:
+    the floating-point operations of what has one reader."""
     left = {s.buffer: s for s in body}
     for b in kernel.temporaries:
         s = left.get(b)
-        if s is not None and _is_cheap(s) and all(_takes(x, s) for x in left.values()):
+        most = single if sum(_reads(x, b) for x in left.values()) == 1 else CHEAP
+        if s is not None and _is_cheap(s, most) and all(_takes(x, s) for x in left.values()):
             left = {x.buffer: _with(x, s) for x in left.values() if x is not s}
     return tuple(left.values())
 
 
-def _is_cheap(s: Compute) -> bool:
+def _reads(s: Compute, b: Buffer) -> bool:
+    return any(isinstance(e, Load) and e.buffer.root is b for e in walk(s.expr))
+
+
+def _is_cheap(s: Compute, most: float) -> bool:
     nodes = list(walk(s.expr))
     checked = any(isinstance(e, Load) and e.mode != "proven" for e in nodes)
     cost = sum(isinstance(e, Alu) and e.dtype.is_float for e in nodes)
-    return not checked and cost <= CHEAP and not any(isinstance(e, Fold | Iterate) for e in nodes)
+    return not checked and cost <= most and not any(isinstance(e, Fold | Iterate) for e in nodes)
 
 
 def _takes(reader: Compute, s: Compute) -> bool:

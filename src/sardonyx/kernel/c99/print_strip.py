@@ -100,9 +100,10 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
 def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[str]:
     """The statements for what is rounded to bytes on the way (for uint8 at the end, print_strip has
     others); its places in the rest have names."""
-    free, nodes = free_axes(s.expr), list(_always(s.expr, names.given))
+    free, always = free_axes(s.expr), {id(e) for e in _always(s.expr, names.given)}
+    nodes = [e for e in walk(s.expr) if id(e) in always]
     lines: list[str] = []
-    for e in reversed(nodes):
+    for e in nodes:
         found = rounded(e)
         varies = axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))
         if found is None or not varies or (e is s.expr and e.dtype is t.uint8):
