@@ -24,6 +24,13 @@ PUBLIC void rounded_i8(float *x, int64_t count, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) sx_near_i8(x + i, zero);
 }
+PUBLIC void left(int8_t *same, uint8_t *moved, const float *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) {
+    sx_leave_i8(same + i, x + i);
+    sx_leave_u8(moved + i, x + i);
+  }
+}
 """
 
 
@@ -60,6 +67,16 @@ def test_every_kind_of_float_gives_its_signed_byte() -> None:
         pointer = ctypes.c_void_p(x.ctypes.data)
         probe.rounded_i8(pointer, ctypes.c_int64(len(x)), ctypes.c_float(zero))
         assert x.tobytes() == (expected + np.float32(0)).astype(np.float32).tobytes()
+
+
+def test_floats_of_signed_bytes_are_left_as_these_or_128_more() -> None:
+    probe = build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+    x = np.arange(-128, 128, dtype=np.float32)
+    same, moved = np.zeros(256, np.int8), np.zeros(256, np.uint8)
+    pointers = (ctypes.c_void_p(a.ctypes.data) for a in (same, moved, x))
+    probe.left(*pointers, ctypes.c_int64(256))
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_array_equal(moved, x + 128)
 
 
 @pytest.mark.parametrize("weight", [64, 127])

@@ -7,6 +7,7 @@ import numpy as np
 from nets import Net, check_engines
 from test_plain_u8 import Bytes
 
+from sardonyx.graph import Graph
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute
 from sardonyx.passes.lower import lower
@@ -14,9 +15,9 @@ from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch
 
 
-def launches(net: Net, op_type: str) -> list[Launch]:
+def launches(graph: Graph, op_type: str) -> list[Launch]:
     """Those that perform it."""
-    program = optimise(lower(net.graph()), roomy=True, dots=True)
+    program = optimise(lower(graph), roomy=True, dots=True)
     return [x for x in program.launches if any(o.op_type == op_type for o in x.operations)]
 
 
@@ -45,13 +46,13 @@ def test_the_engines_agree() -> None:
 
 
 def test_what_is_quantised_anew_is_stored_once() -> None:
-    found = launches(enlarged(), "ConvTranspose")
+    found = launches(enlarged().graph(), "ConvTranspose")
     assert [[type(s) for s in x.kernel.body] for x in found] == [[Compute]]
     assert found[0].performs("", "QuantizeLinear")
 
 
 def test_a_byte_that_two_steps_read_is_rounded_once() -> None:
-    (found,) = launches(twice(), "QMul")
+    (found,) = launches(twice().graph(), "QMul")
     text = print_scheduled(found.kernel, threads=False).text
     assert text.count("sx_near_u8(f") == 3  # the sum, what is added, both
     assert "sx_u8_of_f32" not in text

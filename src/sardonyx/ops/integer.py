@@ -7,11 +7,16 @@ Sums of products and averages are exact:
 
 with one rounding each, halves to even. sw is the weights' scale, one for each output channel or for
 all; for an average it is float32(1 / count). All others are those of com.microsoft, which are the
-operator itself between the two, number by number. Only resolve puts these operators in a graph.
+operator itself between the two, number by number. Where no QuantizeLinear follows (..ToFloat):
+
+    y       float32(sum) * float32(sx * sw), then the float32 bias is added
+
+Only resolve puts these operators in a graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import Signature, signature
 from typing import Any
 
@@ -21,6 +26,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
 from sardonyx.ops import activation
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
+from sardonyx.ops.ms_matmul import matmul_integer_to_float
 from sardonyx.ops.ms_qlinear import (
     q_gemm,
     qlinear_add,
@@ -30,7 +36,7 @@ from sardonyx.ops.ms_qlinear import (
     qlinear_where,
 )
 from sardonyx.ops.ms_qlinear_pool import qlinear_average_pool, qlinear_global_average_pool
-from sardonyx.ops.qlinear import at_axis, qlinear_conv, qlinear_matmul, requantized
+from sardonyx.ops.qlinear import at_axis, conv_integer, qlinear_conv, qlinear_matmul, requantized
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear
 from sardonyx.ops.registry import INTERNAL, Definition, operator
 
@@ -48,6 +54,81 @@ SAME: dict[str, Definition] = {
 }
 for _name, _define in SAME.items():
     operator(_name, 1, domain=INTERNAL)(_define)
+
+
+@operator("QConvToFloat", 1, domain=INTERNAL)
+def q_conv_to_float(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] | None = None,
+    group: int = 1,
+    kernel_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> Tensor:
+    """w_scale: one for the tensor or for each output channel; b, float32, has these."""
+    total = conv_integer(
+        k,
+        x,
+        w,
+        x_zero_point,
+        w_zero_point,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
+
+    def element(*i: Axis) -> Expr:
+        step = at_axis(x_scale, 1)(i) * at_axis(w_scale, 1)(i)
+        y = cast(total[i], t.float32) * step
+        return y if b is None else y + b[i[1]]
+
+    return k.compute(total.shape, element, t.float32)
+
+
+@operator("QMatMulToFloat", 1, domain=INTERNAL)
+def q_matmul_to_float(
+    k: Builder,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+) -> Tensor:
+    """b_scale: one for the tensor or for each column."""
+    return matmul_integer_to_float(k, a, b, a_scale, b_scale, a_zero_point, b_zero_point)
+
+
+@operator("QGemmToFloat", 1, domain=INTERNAL)
+def q_gemm_to_float(
+    k: Builder,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    c: Tensor | None = None,
+    *,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """b_scale: one for the tensor or for each column; c, float32, broadcasts to the result."""
+    both = (a, a_scale, a_zero_point, b, b_scale, b_zero_point)
+    y = q_gemm(k, *both, transA=transA, transB=transB)
+    return y if c is None else k.compute(y.shape, lambda *i: y[i] + c.broadcast(i), t.float32)
 
 
 @operator("QMul", 1, domain=INTERNAL)

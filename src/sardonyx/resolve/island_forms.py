@@ -1,5 +1,5 @@
-"""What stands for an operator between DequantizeLinear and QuantizeLinear: the inputs of the
-integer operation Q... of ops/integer.py, where it is exact.
+"""What stands for an operator between DequantizeLinear and QuantizeLinear, or behind the first
+alone: the inputs of the integer operation Q... of ops/integer.py, where it is exact.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ TIGHT = 2.0**-20  # how far, relatively, the scale of a bias may be from sx * sw
 
 Parts: TypeAlias = tuple[str, list[str], Mapping[str, object]]  # operation, inputs, attributes
 Form: TypeAlias = Callable[[Rewriter, Operation, Quantised], Parts | None]
+SumForm: TypeAlias = Callable[[Rewriter, Operation, Quantised | None], Parts | None]
 
 
-def _conv(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _conv(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
     """Weights per tensor or per output channel."""
     x, w = (dequantized(r, name) for name in op.inputs[:2])
     if x is None or w is None or x.axis is not None or w.axis not in (None, 0):
@@ -30,11 +31,15 @@ def _conv(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     shape = _fixed(r, w.name)
     if shape is None:
         return None
-    bias = _bias(r, op, x, w, prod(shape[1:]))
-    return None if bias is None else ("QConv", [*_triples(x, w), *_step(y), *bias], op.attributes)
+    bias = _bias(r, op, x, w, y, prod(shape[1:]))
+    if bias is None:
+        return None
+    if y is None:
+        return "QConvToFloat", [*_triples(x, w), *bias], op.attributes
+    return "QConv", [*_triples(x, w), *_step(y), *bias], op.attributes
 
 
-def _gemm(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _gemm(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
     """alpha = beta = 1, a bias for each column."""
     attributes = dict(op.attributes)
     if attributes.pop("alpha", 1.0) != 1 or attributes.pop("beta", 1.0) != 1:
@@ -45,13 +50,15 @@ def _gemm(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     shape, column = _fixed(r, w.name), 0 if attributes.get("transB") else 1
     if shape is None or w.axis not in (None, column):
         return None
-    bias = _bias(r, op, x, w, shape[1 - column])
+    bias = _bias(r, op, x, w, y, shape[1 - column])
     if bias is None:
         return None
+    if y is None:
+        return "QGemmToFloat", [*_triples(x, w), *bias], attributes
     return "QGemm", [*_triples(x, w), *(bias or [""]), *_step(y)], attributes
 
 
-def _matmul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
+def _matmul(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
     """The right factor per tensor, or per column where it is a matrix."""
     x, w = (dequantized(r, name) for name in op.inputs[:2])
     if x is None or w is None or x.axis is not None:
@@ -62,6 +69,8 @@ def _matmul(r: Rewriter, op: Operation, y: Quantised) -> Parts | None:
     depth = known[max(len(known) - 2, 0)]
     if not isinstance(depth, int) or depth * BYTE > LARGEST:
         return None
+    if y is None:
+        return "QMatMulToFloat", [*_triples(x, w)], {}
     return "QMatMul", [*_triples(x, w), *_step(y)], {}
 
 
@@ -123,13 +132,12 @@ def _global_average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | No
     return "QGlobalAveragePool", [*_triples(x), *_step(y)], {}
 
 
+SUMS: Mapping[str, SumForm] = {"Conv": _conv, "Gemm": _gemm, "MatMul": _matmul}
 FORMS: Mapping[str, Form] = {
+    **SUMS,
     "Add": _binary,
     "AveragePool": _average_pool,
-    "Conv": _conv,
-    "Gemm": _gemm,
     "GlobalAveragePool": _global_average_pool,
-    "MatMul": _matmul,
     "Mul": _binary,
     "Softmax": _softmax,
     "Sum": _binary,
@@ -161,12 +169,14 @@ def _fixed(r: Rewriter, name: str) -> tuple[int, ...] | None:
     return found if shape is not None and len(found) == len(shape) else None
 
 
-def _bias(r: Rewriter, op: Operation, x: Quantised, w: Quantised, depth: int) -> list[str] | None:
-    """[the int32 bias], or [] without one; None where it is no exact int32 of scale sx * sw, or
-    where a sum of `depth` products and it could overflow."""
+def _bias(
+    r: Rewriter, op: Operation, x: Quantised, w: Quantised, y: Quantised | None, depth: int
+) -> list[str] | None:
+    """[the bias], or [] without one: of a result y it is an int32, else a float; None where it is
+    no exact int32 of scale sx * sw, or where a sum of `depth` products and it could overflow."""
     given = op.inputs[2] if len(op.inputs) > 2 else ""
-    if not given:
-        return [] if depth * BYTE <= LARGEST else None
+    if not given or y is None:
+        return ([given] if given else []) if depth * BYTE <= LARGEST else None
     b = dequantized(r, given, 32)
     value = None if b is None else r.constant(b.name)
     if b is None or value is None or value.dtype != np.int32 or b.zero.any() or value.ndim != 1:

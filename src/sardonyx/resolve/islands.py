@@ -5,6 +5,7 @@
 An island is rewritten where its integer definition (ops/integer.py, docs/numerics.md) is exact: the
 scales and zero points are constants, the integers have 8 bits, no int32 sum can overflow, a bias is
 an int32 of scale sx * sw. What else a graph holds stays as it is, and reads as it is written.
+A sum of products without a QuantizeLinear behind it becomes a float of its integer sum.
 Between the operator and QuantizeLinear a Relu or Clip may stand; an operator that only moves
 elements (or takes maxima) passes through, behind a requantisation where the two sides have other
 scales. A DequantizeLinear may have other readers, and may stand outside of the body that reads it.
@@ -21,7 +22,7 @@ import numpy as np
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import infer
 from sardonyx.ops.registry import INTERNAL
-from sardonyx.resolve.island_forms import FORMS
+from sardonyx.resolve.island_forms import FORMS, SUMS
 from sardonyx.resolve.quantised import (
     DOMAINS,
     Quantised,
@@ -64,6 +65,9 @@ def _rewritten(
             _island(r, index, op)
         elif op.op_type == "Split" and not op.domain:
             _split(r, index, op)
+    for index, op in enumerate(graph.operations):
+        if index not in r.replaced and op.op_type in SUMS and not op.domain:
+            _float_of_sums(r, index, op)
     if not r.replaced and all(a is b for a, b in zip(inner, graph.operations, strict=True)):
         return graph
     operations = [made for i, op in enumerate(inner) for made in r.replaced.get(i, [op])]
@@ -157,6 +161,14 @@ def _core(
         before, name = _rescaled(r, op, x, y, 0)
         return [*before, *_bounded(op, limited, name, y)]
     return _moved(r, op, y) if op.op_type in MOVES else None
+
+
+def _float_of_sums(r: Rewriter, index: int, op: Operation) -> None:
+    """Rewrites a sum of products of quantised tensors whose result stays a float."""
+    found = SUMS[op.op_type](r, op, None)
+    if found is not None:
+        kind, inputs, attributes = found
+        r.replaced[index] = [_made(op, kind, inputs, op.outputs[0], attributes)]
 
 
 def _made(

@@ -24,6 +24,7 @@ from sardonyx.kernel.expr import (
     Alu,
     Axis,
     Cast,
+    Const,
     Expr,
     Fold,
     Iterate,
@@ -62,12 +63,18 @@ def print_strip(
         names.given[x] = f"{known[text]}[{lane}]"
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
     if first:
-        lines += _inner(s, axis, names, lane, here)
-        last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
-        if last is not None and _is_along(s.axes, s.buffer.shape, axis):
-            floats, zero, made = _floats(last, axis, names, lane, here)
-            call = f"sx_round_u8(&{target}, {floats}, {zero});"
-            return [*lines, *made, *first, call, "}"]
+        made, near = _inner(s, axis, names, lane, here)
+        lines += made
+        if _is_along(s.axes, s.buffer.shape, axis):
+            last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
+            if last is not None:
+                floats, zero, made = _floats(last, axis, names, lane, here)
+                call = f"sx_round_u8(&{target}, {floats}, {zero});"
+                return [*lines, *made, *first, call, "}"]
+            byte = _unmoved(s.expr)
+            if byte in near:
+                call = f"sx_leave_{suffix(s.buffer.dtype)}(&{target}, {near[byte]});"
+                return [*lines, *first, call, "}"]
     element, (value,) = evaluate(names, [s.expr])
     value = bare(stored(names, value, s.expr, s.buffer))
     if not _is_small(s.buffer.dtype):
@@ -97,12 +104,15 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
     return ["{", *lines, "}"]
 
 
-def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[str]:
+def _inner(
+    s: Compute, axis: Axis, names: Writer, lane: str, here: str
+) -> tuple[list[str], dict[Expr, str]]:
     """The statements for what is rounded to bytes on the way (for uint8 at the end, print_strip has
-    others); its places in the rest have names."""
+    others), and the names of its floats; its places in the rest have names."""
     free, always = free_axes(s.expr), {id(e) for e in _always(s.expr, names.given)}
     nodes = [e for e in walk(s.expr) if id(e) in always]
     lines: list[str] = []
+    near: dict[Expr, str] = {}
     for e in nodes:
         found = rounded(e)
         varies = axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))
@@ -110,6 +120,7 @@ def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[
             continue
         floats, zero, made = _floats(found, axis, names, lane, here)
         lines += [*made, f"sx_near_{suffix(e.dtype)}({floats}, {zero});"]
+        near[e] = floats
         names.given[e] = f"((int32_t){floats}[{lane}])"
         for user in nodes:
             other = _subtracted(user, e)
@@ -117,7 +128,7 @@ def _inner(s: Compute, axis: Axis, names: Writer, lane: str, here: str) -> list[
                 before, (text,) = evaluate(names, [other])
                 lines += before
                 names.given[user] = f"({floats}[{lane}] - (float){text})"
-    return lines
+    return lines, near
 
 
 def _floats(
@@ -146,6 +157,14 @@ def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
         case Cast(Alu("rint", (v,), t.float32), _, True):
             return v, None
     return None
+
+
+def _unmoved(e: Expr) -> Expr:
+    """The int8 that e is, or is as uint8: e = int8 + 128 (passes/bytes.py)."""
+    match e:
+        case Cast(Alu("add", (Cast(x), Const(128))), t.uint8) if x.dtype is t.int8:
+            return x
+    return e
 
 
 def _subtracted(user: Expr, e: Expr) -> Expr | None:

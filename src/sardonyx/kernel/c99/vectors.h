@@ -36,6 +36,14 @@ SX_FN void sx_near_i8(float *x, float zero) {
   const __m512 known = _mm512_maskz_mov_ps((__mmask16)~nan, sum);
   _mm512_storeu_ps(x, _mm512_min_ps(_mm512_max_ps(known, _mm512_set1_ps(-128)), _mm512_set1_ps(127)));
 }
+/* Floats that are integers of int8 as these, or plus 128 as uint8. */
+SX_FN void sx_leave_i8(int8_t *to, const float *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_loadu_ps(from))));
+}
+SX_FN void sx_leave_u8(uint8_t *to, const float *from) {
+  const __m512i x = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_loadu_ps(from)), _mm512_set1_epi32(128));
+  _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(x));
+}
 #elif defined(__AVX2__)
 #include <immintrin.h>
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
@@ -92,6 +100,18 @@ SX_FN void sx_near_i8(float *x, float zero) {
     _mm256_storeu_ps(x + l, _mm256_min_ps(_mm256_max_ps(known, _mm256_set1_ps(-128)), _mm256_set1_ps(127)));
   }
 }
+/* Floats that are integers of int8 as these, or plus 128 as uint8. */
+SX_FN void sx_leave_i8(int8_t *to, const float *from) {
+  int32_t x[16];
+  _mm256_storeu_si256((__m256i *)(void *)x, _mm256_cvtps_epi32(_mm256_loadu_ps(from)));
+  _mm256_storeu_si256((__m256i *)(void *)(x + 8), _mm256_cvtps_epi32(_mm256_loadu_ps(from + 8)));
+  sx_narrow_i8(to, x);
+}
+SX_FN void sx_leave_u8(uint8_t *to, const float *from) {
+  int8_t x[16];
+  sx_leave_i8(x, from);
+  _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)x), _mm_set1_epi8(-128)));
+}
 #else
 SX_FN void sx_widen_u8(int32_t *to, const uint8_t *from) {
   int l;
@@ -120,6 +140,14 @@ SX_FN void sx_near_u8(float *x, float zero) {
 SX_FN void sx_near_i8(float *x, float zero) {
   int l;
   for (l = 0; l < 16; l++) x[l] = (float)sx_i8_of_f32(rintf(x[l]) + zero);
+}
+SX_FN void sx_leave_i8(int8_t *to, const float *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = (int8_t)from[l];
+}
+SX_FN void sx_leave_u8(uint8_t *to, const float *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = (uint8_t)(from[l] + 128);
 }
 #endif
 
