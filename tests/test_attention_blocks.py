@@ -14,7 +14,7 @@ from sardonyx.kernel.c99 import share
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute, For, statements
 from sardonyx.native import NativeEngine
-from sardonyx.passes import attention
+from sardonyx.passes import attention, blocks
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
@@ -26,7 +26,7 @@ HEADS, PART = 2, 20
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many bytes of scores there is room for; every attention is worth it."""
     monkeypatch.setattr(attention, "LEAST", 0)
-    monkeypatch.setattr(attention, "ROOM", request.param)
+    monkeypatch.setattr(blocks, "ROOM", request.param)
     return int(request.param)
 
 
@@ -84,7 +84,7 @@ def test_blocks_of_rows_keep_the_bits(rows: int, keys: int, room: int) -> None:
 
 def test_scores_have_the_memory_of_a_block(room: int) -> None:
     (launch,) = fused(optimise(lower(exported(70, 50).graph())))
-    most = max(room, 4 * attention.FEWEST * 50)
+    most = max(room, 4 * blocks.FEWEST * 50)
     packed = [b for b in launch.kernel.temporaries if b.name.startswith("packed")]
     assert len(packed) == 2
     assert all(4 * prod(b.shape) <= most for b in launch.kernel.temporaries if b not in packed)
@@ -130,13 +130,13 @@ def test_weights_that_are_wanted_stay_apart(room: int) -> None:
 def test_blocks_fill_tiles_of_six_and_of_fourteen_rows(
     count: int, each: int, heads: int, rows: int
 ) -> None:
-    assert attention._rows(count, each, heads) == rows
+    assert blocks.rows_of(count, each, heads) == rows
 
 
 @pytest.mark.parametrize(("count", "heads", "rows"), [(197, 3, 49), (257, 3, 64), (196, 3, 49)])
 def test_blocks_are_as_many_for_each_of_two_threads(count: int, heads: int, rows: int) -> None:
     """Three heads of two blocks and a rest were two rests for one thread, one for the other."""
-    assert attention._rows(count, 4 * count, heads) == rows
+    assert blocks.rows_of(count, 4 * count, heads) == rows
     assert count // rows * heads % 2 == 0
     assert count % rows <= 1
 
