@@ -37,31 +37,24 @@ class Parts:
 
 
 def rows_of(count: Dim, each: Dim, heads: int) -> Dim:
-    """The rows of a block, of so many bytes each."""
-    if isinstance(count, int) and isinstance(each, int):
-        return _number(count, each, heads)
-    return _symbolic(count, each, heads)
-
-
-def _symbolic(count: Dim, each: Dim, heads: int) -> Dim:
-    """As many for each block, but for the last; blocks of ROOM, or as many as give threads enough
-    to do, where these have FEWEST rows."""
-    room = floordiv(count * each + (ROOM - 1), ROOM)
-    blocks = extreme("max", room, -(-ENOUGH // heads))
-    blocks = extreme("max", 1, extreme("min", blocks, floordiv(count, FEWEST)))
-    return floordiv(count - 1, blocks) + 1
-
-
-def _number(count: int, each: int, heads: int) -> int:
-    """All, or a number that leaves few threads and registers idle, and no rest, or one row (a class
-    token), if it can."""
-    few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
-    most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
+    """The rows of a block, of so many bytes each: all, or a number that leaves few threads and
+    registers idle, and no rest, or one row (a class token), if it can. Of a number that is not
+    known, as many for each block, but for the last."""
+    few = _ceiling(count * heads, ENOUGH * ROWS) * ROWS
+    room = floordiv(ROOM, each * ROWS) * ROWS
+    most = extreme("max", FEWEST, extreme("min", room, few))
+    even = _ceiling(count, _ceiling(count, most))
+    if not (isinstance(count, int) and isinstance(most, int) and isinstance(even, int)):
+        return even
     if count <= most:
         return count
-    even = -(-count // -(-count // most))
     whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n <= 1]
     return min([*whole, even], key=lambda n: (_late(n, count, heads), _idle(n)))
+
+
+def _ceiling(a: Dim, b: Dim) -> Dim:
+    """a / b, rounded up; written so that it is plain to be 1 or more."""
+    return floordiv(a - 1, b) + 1
 
 
 def _late(rows: int, count: int, heads: int) -> int:
