@@ -68,7 +68,7 @@ def _is_plain(launch: Launch) -> bool:
 
 
 def _many(body: Sequence[Stmt]) -> tuple[Compute, ...]:
-    """The Computes of a body, of a choice those for many rows; none where it has other statements."""
+    """The Computes of a body, of a choice those for many rows; none where there are others."""
     found = [s for x in body for s in (x.otherwise if _is_choice(x) else (x,))]
     computes = tuple(s for s in found if isinstance(s, Compute))
     return computes if len(computes) == len(found) else ()
