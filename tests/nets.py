@@ -59,9 +59,10 @@ class Net:
         """The graph; batch: a symbol for the first dimension of each input; sizes: symbols for the
         others that are these numbers."""
         named = {n: symbol(name) for n, name in (sizes or {}).items()}
+        first = (symbol(batch),) if batch else ()
         shapes = {
-            name: (symbol(batch) if batch else first, *(named.get(n, n) for n in rest))
-            for name, (first, *rest) in ((n, v.shape) for n, v in self.feeds.items())
+            n: (*first, *(named.get(d, d) for d in v.shape[len(first) :]))
+            for n, v in self.feeds.items()
         }
         types = {n: TensorType(_dtype(v), shapes[n]) for n, v in self.feeds.items()}
         return graph_from_nodes(

@@ -7,19 +7,17 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from nets import Net, check_any_batch
 from test_passes import check, values
 
-from sardonyx.dims import evaluate, symbol
+from sardonyx.dims import evaluate, product, symbol
 from sardonyx.emit import model
 from sardonyx.graph import Graph
 from sardonyx.kernel.c99 import share
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import lift
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Store, statements
-from sardonyx.kernel.verify import unproven
+from sardonyx.kernel.verify import unproven, verify
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes import attention, blocks
@@ -161,7 +159,6 @@ def test_any_number_of_tokens_goes_block_by_block(
     net: Net, sizes: tuple[tuple[int, str], ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One program has the bytes of plain loops for all sizes, on any number of threads."""
-    monkeypatch.setattr(blocks, "ROOM", 1 << 14)
     monkeypatch.setattr(share, "UNIT", 64)
     monkeypatch.setattr(model, "UNIT", 64)
     graph, _ = anyhow(net, *sizes)
@@ -178,6 +175,7 @@ def test_any_number_of_tokens_goes_block_by_block(
 
 def test_blocks_of_any_number_of_rows_are_proven_and_shared_out(room: int) -> None:
     _, kernel = anyhow(masked(), (7, "S"))
+    verify(kernel)
     assert not any(unproven(kernel).values())
     stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
     assert all(s.proven for s in stores if s.buffer.root in kernel.outputs)
@@ -205,15 +203,13 @@ def test_any_number_of_keys_is_packed_in_lines() -> None:
     assert "sx_across_wide" in print_scheduled(kernel).text
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(1, 64))
-def test_blocks_of_a_symbol_are_about_as_high_as_those_of_its_number(
-    rows: int, keys: int, count: int
-) -> None:
-    s, each = symbol("S"), 4 * symbol("T")
-    found = evaluate(blocks.rows_of(s, each, count), {"S": rows, "T": keys})
-    assert 1 <= found <= rows
-    assert found <= max(blocks.FEWEST, blocks.ROOM // (4 * keys))
-    assert rows % found == 0 or rows - rows // found * found <= found
+@pytest.mark.parametrize("grown", ["S", "T"])
+def test_no_memory_shrinks_where_sizes_grow(grown: str) -> None:
+    """A plan for the largest sizes is one for all: exported C whose sizes data decide has one."""
+    _, kernel = anyhow(exported(7, 11), *SYMBOLS)
+    for b in kernel.temporaries:
+        sizes = [evaluate(product(b.shape), {"N": 1, "S": 9, "T": 9, grown: n}) for n in TOKENS]
+        assert sizes == sorted(sizes)
 
 
 def test_blocks_are_shared_out_among_threads(room: int) -> None:

@@ -16,12 +16,14 @@ from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, Store, mapped, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import checks
 from sardonyx.passes.rows import at_own, in_rows, inlined
+from sardonyx.types import DType
 
 ROOM = 1 << 18  # bytes of the scores of a block, where enough rows fit
 HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/c99/contract.h)
 ROWS = lcm(*HEIGHTS)
 FEWEST = 28  # rows of a block: with fewer, K and V would be read too often
 ENOUGH = 8  # blocks of all heads, so that threads end at about the same time
+ANY = 2 * ROWS  # rows of a block where sizes are symbols
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,23 +40,16 @@ class Parts:
 
 def rows_of(count: Dim, each: Dim, heads: int) -> Dim:
     """The rows of a block, of so many bytes each: all, or a number that leaves few threads and
-    registers idle, and no rest, or one row (a class token), if it can. Of a number that is not
-    known, as many for each block, but for the last."""
-    few = _ceiling(count * heads, ENOUGH * ROWS) * ROWS
-    room = floordiv(ROOM, each * ROWS) * ROWS
-    most = extreme("max", FEWEST, extreme("min", room, few))
-    even = _ceiling(count, _ceiling(count, most))
-    if not (isinstance(count, int) and isinstance(most, int) and isinstance(even, int)):
-        return even
+    registers idle, and no rest, or one row (a class token), if it can; of symbols, at most ANY."""
+    if not (isinstance(count, int) and isinstance(each, int)):
+        return extreme("min", count, ANY)
+    few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
+    most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
     if count <= most:
         return count
+    even = -(-count // -(-count // most))
     whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n <= 1]
     return min([*whole, even], key=lambda n: (_late(n, count, heads), _idle(n)))
-
-
-def _ceiling(a: Dim, b: Dim) -> Dim:
-    """a / b, rounded up; written so that it is plain to be 1 or more."""
-    return floordiv(a - 1, b) + 1
 
 
 def _late(rows: int, count: int, heads: int) -> int:
@@ -103,7 +98,7 @@ class Block:
         depth = parts.depth
         group = (parts.scores, *parts.rows)
         held = {
-            s.buffer: Buffer(s.buffer.name, s.buffer.dtype, (rows, *s.buffer.shape[depth:]))
+            s.buffer: self._buffer(s.buffer.name, s.buffer.dtype, rows, s.buffer.shape[depth:])
             for s in group
         }
         made = [self._own(s, held, here, first, rows) for s in group]
@@ -115,6 +110,13 @@ class Block:
         moved = {last.buffer: scores.buffer}
         steps = [mapped(s, lambda e: e, lambda b: moved.get(b, b)) for s in steps]
         return [scores, *steps, *self._mixed(scores.buffer, here, first, rows)]
+
+    def _buffer(self, name: str, dtype: DType, rows: Dim, shape: tuple[Dim, ...]) -> Buffer:
+        """What one block holds. A rest that is not known has the memory of a whole block: a plan
+        for the largest sizes (passes/extents.py) is to hold for all, so none may shrink."""
+        if isinstance(rows, int) or rows == self.rows:
+            return Buffer(name, dtype, (rows, *shape))
+        return Buffer(name, dtype, (self.rows, *shape), start=(0,) * (len(shape) + 1))
 
     def _own(
         self,
@@ -142,7 +144,7 @@ class Block:
         there = dict(given)
         given |= dict(zip(self.parts.axes, [*here, first + r], strict=True))
         inner = [a for a in s.axes if a not in given]
-        made = Buffer("mixed", s.buffer.dtype, (rows, *(a.extent for a in inner)))
+        made = self._buffer("mixed", s.buffer.dtype, rows, tuple(a.extent for a in inner))
         depth, source = self.parts.depth, self.parts.rows[-1].buffer
 
         def load(e: Load) -> Expr | None:
