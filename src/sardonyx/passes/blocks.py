@@ -40,9 +40,10 @@ class Parts:
 
 def rows_of(count: Dim, each: Dim, heads: int) -> Dim:
     """The rows of a block, of so many bytes each: all, or a number that leaves few threads and
-    registers idle, and no rest, or one row (a class token), if it can; of symbols, at most ANY."""
+    registers idle, and no rest, or one row (a class token), if it can; of symbols, at most ANY,
+    and 1 where there is none."""
     if not (isinstance(count, int) and isinstance(each, int)):
-        return extreme("min", count, ANY)
+        return extreme("max", 1, extreme("min", count, ANY))
     few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
     most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
     if count <= most:
