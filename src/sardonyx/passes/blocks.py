@@ -155,7 +155,7 @@ class Block:
         over = {a: Axis(f"{a.name}s", a.extent) for a in inner}
         there |= {**dict(zip(self.parts.axes, [*here, first + t], strict=True)), **over}
         index = tuple(there[a] for a in s.axes)
-        proven = not any(checks(Load(s.buffer, index)))
+        proven = not checks(Load(s.buffer, index))
         store = Store(s.buffer, index, Load(made, (t, *over.values())), proven)
         return [products, *nested((t, *over.values()), (store,))]
 
