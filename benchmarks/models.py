@@ -41,6 +41,7 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "quantised": pictures.quantised,
         "vit": sequences.vit,
         "minilm": sequences.minilm,
+        "minilm_any": sequences.minilm_any,
         "bert": sequences.bert,
         "gpt2prefill": sequences.gpt2prefill,
         "gpt2decode": sequences.gpt2decode,

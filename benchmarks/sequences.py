@@ -15,7 +15,7 @@ VOCABULARY = 8192
 
 @dataclass(frozen=True)
 class Size:
-    """Of a transformer."""
+    """Of a transformer; tokens: 0 where they are as many as are fed."""
 
     layers: int
     tokens: int
@@ -45,6 +45,24 @@ def minilm() -> onnx.ModelProto:
     return net.model({"ids": [1, size.tokens]}, {y: [1, size.width]}, ids)
 
 
+def minilm_any() -> onnx.ModelProto:
+    """MiniLM-L6 as it is exported: batch and tokens are symbols, a mask, 512 positions; the states
+    of all tokens. Timed with 128 tokens."""
+    size, net = Size(6, 0, 384, 12), Net()
+    x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
+    positions = net.weight(net.normal((1, 512, size.width), 0.1))
+    tokens = net.op("Shape", "ids", start=1)
+    x = net.op("Add", x, net.op("Slice", positions, net.ints(0), tokens, net.ints(1)))
+    mask = _mask(net)
+    y = layers(net, norm(net, x, size.width), size, mask)
+    given = {n: ["batch", "sequence"] for n in ("ids", "mask")}
+    results = {y: ["batch", "sequence", size.width]}
+    model = net.model(given, results, dict.fromkeys(given, TensorProto.INT64))
+    for n in given:
+        model.metadata_props.add(key=f"shape of {n}", value="1 128")
+    return model
+
+
 def vit() -> onnx.ModelProto:
     """The sizes of ViT-Ti/16 at 224 x 224: 12 layers, 197 tokens, width 192."""
     size, net = Size(12, 197, 192, 3), Net()
@@ -63,12 +81,17 @@ def bert() -> onnx.ModelProto:
     size, net = Size(12, 128, 768, 12), Net()
     x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
     x = net.op("Add", x, net.weight(net.normal((1, size.tokens, size.width), 0.1)))
-    kept = net.op("Cast", net.op("Unsqueeze", "mask", net.ints(1, 2)), to=TensorProto.FLOAT)
-    mask = net.op("Mul", net.op("Sub", net.scalar(1), kept), net.scalar(-1e4))
+    mask = _mask(net)
     states = layers(net, norm(net, x, size.width), size, mask)
     y = net.op("Gather", states, net.weight(np.int64(0)), axis=1)
     given = {n: [1, size.tokens] for n in ("ids", "mask")}
     return net.model(given, {y: [1, size.width]}, dict.fromkeys(given, TensorProto.INT64))
+
+
+def _mask(net: Net) -> str:
+    """What is added to scores: a large negative number where the input `mask` is 0."""
+    kept = net.op("Cast", net.op("Unsqueeze", "mask", net.ints(1, 2)), to=TensorProto.FLOAT)
+    return net.op("Mul", net.op("Sub", net.scalar(1), kept), net.scalar(-1e4))
 
 
 def gpt2prefill() -> onnx.ModelProto:

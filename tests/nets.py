@@ -55,10 +55,14 @@ class Net:
         """Makes tensors outputs."""
         self.outputs += names
 
-    def graph(self, batch: str = "") -> Graph:
-        """The graph; batch: a symbol for the first dimension of each input."""
+    def graph(self, batch: str = "", sizes: Mapping[int, str] | None = None) -> Graph:
+        """The graph; batch: a symbol for the first dimension of each input; sizes: symbols for the
+        others that are these numbers."""
+        named = {n: symbol(name) for n, name in (sizes or {}).items()}
+        first = (symbol(batch),) if batch else ()
         shapes = {
-            n: (symbol(batch), *v.shape[1:]) if batch else v.shape for n, v in self.feeds.items()
+            n: (*first, *(named.get(d, d) for d in v.shape[len(first) :]))
+            for n, v in self.feeds.items()
         }
         types = {n: TensorType(_dtype(v), shapes[n]) for n, v in self.feeds.items()}
         return graph_from_nodes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product as cartesian
 from math import prod
 
 import numpy as np
@@ -9,15 +10,21 @@ import pytest
 from nets import Net, check_any_batch
 from test_passes import check, values
 
+from sardonyx.dims import evaluate, product, symbol
 from sardonyx.emit import model
+from sardonyx.graph import Graph
 from sardonyx.kernel.c99 import share
 from sardonyx.kernel.c99.schedule import print_scheduled
-from sardonyx.kernel.ir import Compute, For, statements
+from sardonyx.kernel.expr import lift
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Store, statements
+from sardonyx.kernel.verify import unproven, verify
+from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
-from sardonyx.passes import attention
+from sardonyx.passes import attention, blocks
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
+from sardonyx.types import Array
 
 HEADS, PART = 2, 20
 
@@ -26,12 +33,12 @@ HEADS, PART = 2, 20
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many bytes of scores there is room for; every attention is worth it."""
     monkeypatch.setattr(attention, "LEAST", 0)
-    monkeypatch.setattr(attention, "ROOM", request.param)
+    monkeypatch.setattr(blocks, "ROOM", request.param)
     return int(request.param)
 
 
-def heads(net: Net, x: str, tokens: int) -> str:
-    y = net.op("Reshape", x, np.array([2, tokens, HEADS, PART]))
+def heads(net: Net, x: str) -> str:
+    y = net.op("Reshape", x, np.array([0, 0, HEADS, PART]))
     return net.op("Transpose", y, perm=[0, 2, 1, 3])
 
 
@@ -44,13 +51,13 @@ def exported(rows: int, keys: int, *, odd: bool = False, shown: bool = False) ->
         return net.feed(name, values(len(name), *shape) if odd else plain)
 
     q, k, v = (fed(n, 2, m, width) for n, m in (("q", rows), ("ke", keys), ("val", keys)))
-    q, k, v = (heads(net, x, m) for x, m in ((q, rows), (k, keys), (v, keys)))
+    q, k, v = (heads(net, x) for x in (q, k, v))
     scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
     scores = net.op("Mul", scores, np.float32(0.3))
     scores = net.op("Add", scores, fed("mask", 2, 1, rows, keys))
     weights = net.op("Softmax", scores, axis=-1)
     mixed = net.op("Transpose", net.op("MatMul", weights, v), perm=[0, 2, 1, 3])
-    net.give(net.op("Reshape", mixed, np.array([2, rows, width])))
+    net.give(net.op("Reshape", mixed, np.array([0, 0, width])))
     if shown:
         net.give(weights)
     return net
@@ -73,7 +80,7 @@ def fused(program: Program) -> list[Launch]:
     found = [
         x for x in program.launches if x.performs("", "Softmax") or x.performs("", "Attention")
     ]
-    return [x for x in found if any(isinstance(s, For) for s in x.kernel.body)]
+    return [x for x in found if any(isinstance(s, For | If) for s in x.kernel.body)]
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(31, 19), (30, 16)])
@@ -84,7 +91,7 @@ def test_blocks_of_rows_keep_the_bits(rows: int, keys: int, room: int) -> None:
 
 def test_scores_have_the_memory_of_a_block(room: int) -> None:
     (launch,) = fused(optimise(lower(exported(70, 50).graph())))
-    most = max(room, 4 * attention.FEWEST * 50)
+    most = max(room, 4 * blocks.FEWEST * 50)
     packed = [b for b in launch.kernel.temporaries if b.name.startswith("packed")]
     assert len(packed) == 2
     assert all(4 * prod(b.shape) <= most for b in launch.kernel.temporaries if b not in packed)
@@ -110,6 +117,101 @@ def test_any_batch_goes_block_by_block(room: int) -> None:
     check_any_batch(net)
 
 
+def anyhow(net: Net, *sizes: tuple[int, str]) -> tuple[Graph, Kernel]:
+    """The graph with symbols for the batch and these sizes; the kernel of its attention."""
+    graph = net.graph("N", dict(sizes))
+    (launch,) = fused(optimise(lower(graph), roomy=True))
+    return graph, launch.kernel
+
+
+def fed(net: Net, batch: int, rows: int, keys: int) -> dict[str, Array]:
+    """Numbers for the inputs, of other sizes where these are a batch, 7 rows and 11 keys."""
+    to, rng = {7: rows, 11: keys}, np.random.default_rng(rows)
+    shapes = {n: (batch, *(to.get(d, d) for d in v.shape[1:])) for n, v in net.feeds.items()}
+    return {n: rng.normal(0, 2, shape).astype(net.feeds[n].dtype) for n, shape in shapes.items()}
+
+
+def masked() -> Net:
+    """Attention of tokens with themselves, as exported, each key shown or not."""
+    net, width = Net(), HEADS * PART
+    x = net.feed("x", values(1, 2, 7, width))
+    mask = net.feed("mask", np.ones((2, 7), np.int64))
+    q, k, v = (heads(net, net.op("MatMul", x, values(i, width, width))) for i in (2, 3, 4))
+    scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    shown = net.op("Cast", net.op("Unsqueeze", mask, np.array([1, 2])), to=1)
+    hidden = net.op("Mul", net.op("Sub", np.float32(1), shown), np.float32(-1e4))
+    weights = net.op("Softmax", net.op("Add", scores, hidden), axis=-1)
+    mixed = net.op("Transpose", net.op("MatMul", weights, v), perm=[0, 2, 1, 3])
+    net.give(net.op("Reshape", mixed, np.array([0, 0, width])))
+    return net
+
+
+TOKENS = (1, 2, 3, 4, 5, 17, 28, 29, 57, 83, 84, 85, 100, 168, 169, 256)
+SYMBOLS = ((7, "S"), (11, "T"))
+
+
+@pytest.mark.parametrize(
+    ("net", "sizes"),
+    [(masked(), SYMBOLS[:1]), (exported(7, 11), SYMBOLS), (operator(7, 11), SYMBOLS)],
+    ids=["mask", "graph", "operator"],
+)
+def test_any_number_of_tokens_goes_block_by_block(
+    net: Net, sizes: tuple[tuple[int, str], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program has the bytes of plain loops for all sizes, on any number of threads."""
+    monkeypatch.setattr(share, "UNIT", 64)
+    monkeypatch.setattr(model, "UNIT", 64)
+    graph, _ = anyhow(net, *sizes)
+    plain = NativeEngine(graph, schedule=False)
+    engines = [NativeEngine(graph, threads=n) for n in (1, 2)]
+    for batch, rows in (*cartesian((1, 3), TOKENS[:6]), *cartesian((1,), TOKENS[6:])):
+        feeds = fed(net, batch, rows, 1 + 2 * rows % 71)
+        wanted = [*plain.run(feeds).values()]
+        found = [[*engine.run(feeds).values()] for engine in engines]
+        if rows < 6:
+            found.append([*Machine(graph).run(feeds).values()])
+        assert all([y.tobytes() for y in ys] == [y.tobytes() for y in wanted] for ys in found)
+
+
+def test_blocks_of_any_number_of_rows_are_proven_and_shared_out(room: int) -> None:
+    _, kernel = anyhow(masked(), (7, "S"))
+    verify(kernel)
+    assert not any(unproven(kernel).values())
+    stores = [s for s in statements(kernel.body) if isinstance(s, Store)]
+    assert all(s.proven for s in stores if s.buffer.root in kernel.outputs)
+    (choice,) = (s for s in kernel.body if isinstance(s, If))
+    blocks = next(s for s in choice.otherwise if isinstance(s, For))
+    found = share.share_of_loop(blocks, kernel)
+    assert found is not None
+    assert [a.name for a in found.axes] == ["h0", "h1", "b"]
+
+
+def test_for_few_rows_nothing_is_packed(room: int) -> None:
+    _, kernel = anyhow(exported(7, 11), *SYMBOLS)
+    (choice,) = (s for s in kernel.body if isinstance(s, If))
+    assert str(choice.cond) == str(lift(symbol("S")) < 4)
+    few, many = (
+        [s.buffer.name for s in statements(side) if isinstance(s, Compute)]
+        for side in (choice.then, choice.otherwise)
+    )
+    assert not any(name.startswith("packed") for name in few)
+    assert sum(name.startswith("packed") for name in many) == 2
+
+
+def test_any_number_of_keys_is_packed_in_lines() -> None:
+    _, kernel = anyhow(masked(), (7, "S"))
+    assert "sx_across_wide" in print_scheduled(kernel).text
+
+
+@pytest.mark.parametrize("grown", ["S", "T"])
+def test_no_memory_shrinks_where_sizes_grow(grown: str) -> None:
+    """A plan for the largest sizes is one for all: exported C whose sizes data decide has one."""
+    _, kernel = anyhow(exported(7, 11), *SYMBOLS)
+    for b in kernel.temporaries:
+        sizes = [evaluate(product(b.shape), {"N": 1, "S": 9, "T": 9, grown: n}) for n in TOKENS]
+        assert sizes == sorted(sizes)
+
+
 def test_blocks_are_shared_out_among_threads(room: int) -> None:
     (launch,) = fused(optimise(lower(exported(250, 200).graph())))
     assert isinstance(launch.kernel.body[-1], For)
@@ -130,13 +232,13 @@ def test_weights_that_are_wanted_stay_apart(room: int) -> None:
 def test_blocks_fill_tiles_of_six_and_of_fourteen_rows(
     count: int, each: int, heads: int, rows: int
 ) -> None:
-    assert attention._rows(count, each, heads) == rows
+    assert blocks.rows_of(count, each, heads) == rows
 
 
 @pytest.mark.parametrize(("count", "heads", "rows"), [(197, 3, 49), (257, 3, 64), (196, 3, 49)])
 def test_blocks_are_as_many_for_each_of_two_threads(count: int, heads: int, rows: int) -> None:
     """Three heads of two blocks and a rest were two rests for one thread, one for the other."""
-    assert attention._rows(count, 4 * count, heads) == rows
+    assert blocks.rows_of(count, 4 * count, heads) == rows
     assert count // rows * heads % 2 == 0
     assert count % rows <= 1
 

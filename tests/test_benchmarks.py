@@ -40,6 +40,13 @@ def test_a_model_gives_finite_numbers_that_differ(name: str, tmp_path: Path) -> 
     assert found.std() > 0
 
 
+def test_a_model_of_any_length_is_fed_with_128_tokens(tmp_path: Path) -> None:
+    path = written(models()["minilm_any"], tmp_path / "made.onnx")
+    onnx.checker.check_model(path, full_check=True)
+    assert load(path).symbols == ("batch", "sequence")
+    assert {x.shape for x in inputs(path).values()} == {(1, 128)}
+
+
 def test_the_table_tells_of_a_runtime_that_refuses_a_model() -> None:
     words = ("date", "cpu", "load", "python", "sardonyx", "onnxruntime", "openvino")
     measured = {

@@ -101,6 +101,8 @@ def test_what_holds_for_every_symbolic_dim_is_proven() -> None:
     assert at_least(floordiv(n + 1, 2), 1)
     assert at_least(n - 2 * floordiv(n - 1, 2) - 1, 0)
     assert at_least(n * m - n - m + 1, 0)
+    blocks = floordiv(n - 1, m) + 1
+    assert at_least(n - floordiv(n, blocks) * blocks, 0)
     assert at_least(n - extreme("min", n, m), 0)
     assert at_least(extreme("max", n, m) - m, 0)
     assert not at_least(n, 2)

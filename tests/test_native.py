@@ -118,6 +118,22 @@ def test_a_broadcast_of_a_dim_that_turns_out_to_be_one() -> None:
         same(engine, {"x": normal(n, 3), "z": normal(length, 3)})
 
 
+def test_positions_are_added_to_as_many_tokens_as_there_are(compiled: list[str]) -> None:
+    """Of 8 positions as many are taken as there are tokens: where these are more, it traps."""
+    nodes = [
+        node("Shape", "x", to="tokens", start=1, end=2),
+        node("Slice", "positions", "zero", "tokens", "one", to="p"),
+        node("Add", "x", "p", to="y"),
+    ]
+    weights = {"positions": normal(1, 8, 5), "zero": np.array([0]), "one": np.array([1])}
+    engine = NativeEngine(graph_from_nodes(nodes, weights, types={"x": kind(N, L, 5)}))
+    for n, length in ((1, 1), (3, 2), (2, 8)):
+        same(engine, {"x": normal(n, length, 5)})
+    with pytest.raises(RunError):
+        engine.run({"x": normal(2, 9, 5)})
+    assert len(compiled) == 1
+
+
 def test_shapes_that_depend_on_values(compiled: list[str]) -> None:
     nodes = [node("Reshape", "x", "shape", to="r"), node("Relu", "r", to="y")]
     kinds = {"x": kind(N, 4), "shape": kind(2, dtype=t.int64)}

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from sardonyx import types as t
-from sardonyx.dims import symbol
+from sardonyx.dims import extreme, symbol
 from sardonyx.errors import InvalidModel, Undetermined, UnsupportedModel
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.ir import Kernel
@@ -78,8 +78,10 @@ def test_equal_symbols_broadcast_and_different_ones_are_undetermined() -> None:
     n, m = symbol("N"), symbol("M")
     assert kernel("Add", 14, (n, 1, 3), (4, 3)).outputs[0].shape == (n, 4, 3)
     assert kernel("Add", 14, (n, 3), (n, 1)).outputs[0].shape == (n, 3)
-    with pytest.raises(Undetermined):
-        kernel("Add", 14, (n,), (m,))
+    assert kernel("Add", 14, (extreme("min", n, 5),), (n,)).outputs[0].shape == (n,)
+    for other in (m, extreme("min", n, m), extreme("max", n, 5)):
+        with pytest.raises(Undetermined):
+            kernel("Add", 14, (n,), (other,))
     with pytest.raises(InvalidModel):
         kernel("Add", 14, (2,), (3,))
 

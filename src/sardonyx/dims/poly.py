@@ -100,8 +100,25 @@ class Poly:
     def __rfloordiv__(self, other: int) -> Dim:
         return floordiv(other, self) if isinstance(other, int) else NotImplemented
 
+    @cached_property
+    def text(self) -> str:
+        """What str gives: atoms are put in order by it, so it is asked for again and again."""
+        parts = []
+        terms = sorted(self.terms, key=lambda t: (len(t[0]) == 0, [order(a) for a in t[0]]))
+        for mono, c in terms:
+            word = "*".join(str(a) for a in mono)
+            text = (
+                word
+                if c == 1 and word
+                else f"-{word}"
+                if c == -1 and word
+                else "*".join(filter(None, [str(c), word]))
+            )
+            parts.append(text)
+        return " + ".join(parts).replace("+ -", "- ")
+
     def __str__(self) -> str:
-        return str_dim(self)
+        return self.text
 
     __repr__ = __str__
 
@@ -233,17 +250,4 @@ def symbols(d: Dim) -> frozenset[str]:
 
 def str_dim(d: Dim) -> str:
     """The size as text, for people and for NodeArg shapes."""
-    if isinstance(d, int):
-        return str(d)
-    parts = []
-    for mono, c in sorted(d.terms, key=lambda t: (len(t[0]) == 0, [order(a) for a in t[0]])):
-        word = "*".join(str(a) for a in mono)
-        text = (
-            word
-            if c == 1 and word
-            else f"-{word}"
-            if c == -1 and word
-            else "*".join(filter(None, [str(c), word]))
-        )
-        parts.append(text)
-    return " + ".join(parts).replace("+ -", "- ")
+    return str(d)

@@ -95,7 +95,7 @@ class _Proof:
             cases = _extreme_cases(a) or self.cases(a)
             if cases:
                 return all(self._case(d, facts, effort, a, c) for c in cases)
-        rest = sorted(_atoms(d), key=lambda a: not isinstance(a, Quotient))
+        rest = sorted(_atoms(d), key=lambda a: (a in hidden, not isinstance(a, Quotient)))
         return any(self.holds(x, facts, effort - 1) for x in self._relaxed(d, rest, facts, effort))
 
     def evident(self, d: Dim) -> bool:

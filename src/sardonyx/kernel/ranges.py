@@ -82,7 +82,7 @@ def is_plain(e: Alu, memo: dict[Expr, Range] | None = None) -> bool:
 
 def inside(index: Expr, dim: Dim) -> bool:
     """Whether 0 <= index < dim is plain to see."""
-    if isinstance(index, Axis) and index.extent == dim:
+    if isinstance(index, Axis) and at_least(dim - index.extent, 0):
         return True
     low, high = bounds(index)
     return low >= 0 and isinstance(dim, int) and high < dim

@@ -12,23 +12,22 @@ lie as they like; K and V are packed before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import lcm, prod
+from dataclasses import replace
+from math import prod
+from typing import TypeGuard
 
+from sardonyx.dims import extreme, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_product import Product, packed_product
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
-from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, mapped, nested, statements
+from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, mapped, statements
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.blocks import Block, Parts, in_place, rows_of
+from sardonyx.passes.pack import FEW_ROWS
 from sardonyx.passes.program import Launch, Program
-from sardonyx.passes.rows import at_own, in_rows, inlined
+from sardonyx.passes.rows import at_own
 
-LEAST = 1 << 17  # bytes of all scores that are worth it
-ROOM = 1 << 18  # bytes of the scores of a block, where enough rows fit
-HEIGHTS = (6, 14)  # rows of the tiles that fill the registers (kernel/c99/contract.h)
-ROWS = lcm(*HEIGHTS)
-FEWEST = 28  # rows of a block: with fewer, K and V would be read too often
-ENOUGH = 8  # blocks of all heads, so that threads end at about the same time
+LEAST = 1 << 17  # bytes of all scores that are worth it, where these are a number
 MOST = 4  # launches between the products, at most
 
 
@@ -65,19 +64,33 @@ def join_attention(program: Program) -> Program:
 def _is_plain(launch: Launch) -> bool:
     """Whether the launch is elements of tensors alone."""
     kernel = launch.kernel
-    whole = not kernel.views and launch.call is None
-    return whole and all(isinstance(s, Compute) for s in kernel.body)
+    return not kernel.views and launch.call is None and bool(_many(kernel.body))
+
+
+def _many(body: Sequence[Stmt]) -> tuple[Compute, ...]:
+    """The Computes of a body, of a choice those for many rows; none where there are others."""
+    found = [s for x in body for s in (x.otherwise if _is_choice(x) else (x,))]
+    computes = tuple(s for s in found if isinstance(s, Compute))
+    return computes if len(computes) == len(found) else ()
+
+
+def _is_choice(s: Stmt) -> TypeGuard[If]:
+    """Whether s chooses between a product and the same with an operand packed (passes/pack.py)."""
+    match s:
+        case If(_, (Compute() as plain,), (*_, Compute() as packed)):
+            return plain.buffer is packed.buffer and packed_product(packed) is not None
+    return False
 
 
 def _source(launch: Launch) -> str | None:
     """The tensor whose rows become A of a product, in this launch or in one before it."""
     kernel = launch.kernel
-    if not kernel.body or not _is_plain(launch):
+    if not _is_plain(launch):
         return None
+    body = _many(kernel.body)
     given = dict(zip(kernel.inputs, launch.reads, strict=True))
-    made = {s.buffer: s for s in kernel.body if isinstance(s, Compute)}
-    last = kernel.body[-1]
-    found = packed_product(last) if isinstance(last, Compute) else None
+    made = {s.buffer: s for s in body}
+    found = packed_product(body[-1])
     at = None if found is None else found.c.a.buffer
     while at in made:
         loads = [e.buffer for e in walk(made[at].expr) if isinstance(e, Load)]
@@ -104,10 +117,8 @@ def _merged(first: Launch, second: Launch, name: str) -> Launch:
         b = root if plain else Buffer(e.buffer.name, e.buffer.dtype, e.buffer.shape, base=root)
         return Load(b, e.index, e.mode, e.default)
 
-    body: list[Stmt] = []
-    for s in (*first.kernel.body, *second.kernel.body):
-        assert isinstance(s, Compute)
-        body.append(replace(s, expr=rewrite(s.expr, {}, load)))
+    steps = (*first.kernel.body, *second.kernel.body)
+    body = (mapped(s, lambda e: rewrite(e, {}, load), lambda b: b) for s in steps)
     kernel = Kernel(
         name=f"{first.kernel.name}_{second.kernel.name}",
         inputs=tuple(inputs.values()),
@@ -120,43 +131,42 @@ def _merged(first: Launch, second: Launch, name: str) -> Launch:
     return Launch(kernel, tuple(inputs), second.writes, operations)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Parts:
-    """The statements of an attention. rows: what comes between the products, in order; depth: how
-    many axes they share, the last of which counts the rows; axes: those of `mixed` for them."""
-
-    before: tuple[Compute, ...]
-    scores: Compute
-    rows: tuple[Compute, ...]
-    mixed: Compute
-    after: tuple[Compute, ...]
-    depth: int
-    axes: tuple[Axis, ...]
-
-
 def blocked(kernel: Kernel) -> Kernel | None:
     """The kernel with its attention in blocks of rows; None where there is none, or it is small."""
-    if kernel.views or not all(isinstance(s, Compute) for s in kernel.body):
-        return None
-    computes = tuple(s for s in kernel.body if isinstance(s, Compute))
+    computes = () if kernel.views else _many(kernel.body)
     parts = next(_attentions(computes, kernel), None)
     if parts is None:
         return None
     shape = parts.scores.buffer.shape
-    rest = [d for d in shape[parts.depth - 1 :] if isinstance(d, int)]
-    if len(rest) != len(shape) - parts.depth + 1:
-        return None
     heads = prod(d for d in shape[: parts.depth - 1] if isinstance(d, int))  # of one of a batch
-    count, each = rest[0], 4 * prod(rest[1:])
-    if heads * count * each < LEAST:
+    count, each = shape[parts.depth - 1], product((4, *shape[parts.depth :]))
+    whole = heads * count * each
+    if isinstance(whole, int) and whole < LEAST:
         return None
-    block = _Block(parts, _rows(count, each, heads))
+    nest = Block(parts, rows_of(count, each, heads)).nest(kernel, count)
+    group = {parts.scores, *parts.rows, parts.mixed}
+    chosen = [s for s in kernel.body if isinstance(s, If) and s.otherwise[-1] in group]
+    if chosen:
+        packs = (x for s in chosen for x in s.otherwise[:-1])
+        nest = (If(lift(count) < FEW_ROWS, _few(parts, chosen, kernel), (*packs, *nest)),)
+    at = [_many((s,))[-1] for s in kernel.body].index(parts.mixed)
+    before, after = (
+        [s for s in side if s not in group and s not in chosen]
+        for side in (kernel.body[:at], kernel.body[at:])
+    )
     gone = {s.buffer.root for s in (parts.scores, *parts.rows)}
-    nest = block.nest(kernel, count)
     kept = [b for b in kernel.temporaries if b not in gone]
-    fresh = [b for b in _written(nest) if b not in kept]
-    body = (*parts.before, *nest, *parts.after)
-    return replace(kernel, temporaries=(*kept, *fresh), body=body)
+    fresh = [b for b in _written(nest) if b not in (*kept, *kernel.outputs)]
+    return replace(kernel, temporaries=(*kept, *fresh), body=(*before, *nest, *after))
+
+
+def _few(parts: Parts, chosen: Sequence[If], kernel: Kernel) -> tuple[Stmt, ...]:
+    """The attention of rows that are too few to pack K and V for: one block of plain products."""
+    plain = {s.otherwise[-1]: s.then[-1] for s in chosen}
+    given = (plain.get(s, s) for s in (parts.scores, parts.mixed))
+    scores, mixed = (s for s in given if isinstance(s, Compute))
+    rows = extreme("min", parts.scores.buffer.shape[parts.depth - 1], FEW_ROWS - 1)
+    return Block(replace(parts, scores=scores, mixed=mixed), rows).nest(kernel, rows)
 
 
 def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
@@ -165,32 +175,7 @@ def _written(body: Sequence[Stmt]) -> Iterator[Buffer]:
     return iter(dict.fromkeys(found))
 
 
-def _rows(count: int, each: int, heads: int) -> int:
-    """The rows of a block, of so many bytes each: all, or a number that leaves few threads and
-    registers idle, and no rest, or one row (a class token), if it can."""
-    few = -(-count * heads // (ENOUGH * ROWS)) * ROWS
-    most = max(FEWEST, min(ROOM // each // ROWS * ROWS, few))
-    if count <= most:
-        return count
-    even = -(-count // -(-count // most))
-    whole = [n for n in range(most, max(FEWEST, most // 2) - 1, -1) if count % n <= 1]
-    return min([*whole, even], key=lambda n: (_late(n, count, heads), _idle(n)))
-
-
-def _late(rows: int, count: int, heads: int) -> int:
-    """How much longer two and four threads take than if all ended at once, in twentieths: the
-    blocks, then the rests, are each shared out."""
-    blocks, rest = divmod(count, rows)
-    ends = (t * (-(-blocks * heads // t) * rows + -(-heads // t) * rest) for t in (2, 4))
-    return round(10 * sum(end / (count * heads) - 1 for end in ends))
-
-
-def _idle(rows: int) -> float:
-    """The registers that tiles of so many rows leave idle."""
-    return sum(-rows % height / rows for height in HEIGHTS)
-
-
-def _attentions(body: Sequence[Compute], kernel: Kernel) -> Iterator[_Parts]:
+def _attentions(body: Sequence[Compute], kernel: Kernel) -> Iterator[Parts]:
     """The products in the body whose A is made, row by row, of another product."""
     made = {s.buffer: s for s in body}
     for mixed in body:
@@ -203,7 +188,7 @@ def _attentions(body: Sequence[Compute], kernel: Kernel) -> Iterator[_Parts]:
 
 def _parts(
     found: Product, made: Mapping[Buffer, Compute], body: Sequence[Compute], kernel: Kernel
-) -> _Parts | None:
+) -> Parts | None:
     last, mixed = made[found.c.a.buffer], found.c.compute
     below = _below(last, made, body)
     scores = [s for s in below if _is_product(s)]
@@ -212,18 +197,14 @@ def _parts(
     rows = tuple(s for s in below if s is not scores[0] and _reads(s, scores[0], made))
     group = (scores[0], *rows)
     depth = _depth(group, found)
-    if depth is None or not rows or not _in_place(rows[-1], scores[0]):
+    if depth is None or not rows or not in_place(rows[-1], scores[0]):
         return None
     if not _is_inner(group, mixed, body, kernel):
         return None
     axes = _shared(found, depth)
     if axes is None:
         return None
-    at = {s: i for i, s in enumerate(body)}
-    rest = [s for s in body if s not in group and s is not mixed]
-    before = tuple(s for s in rest if at[s] < at[mixed])
-    after = tuple(s for s in rest if at[s] > at[mixed])
-    return _Parts(before, scores[0], rows, mixed, after, depth, axes)
+    return Parts(scores[0], rows, mixed, depth, axes)
 
 
 def _below(s: Compute, made: Mapping[Buffer, Compute], body: Sequence[Compute]) -> list[Compute]:
@@ -302,92 +283,3 @@ def _shared(found: Product, depth: int) -> tuple[Axis, ...] | None:
     own = {w.axes[0] for w in (*c.m, *c.batch) if w.extent != 1}
     alone = len(index) == depth + 1 and index[depth] in c.fold.axes
     return tuple(shared) if alone and own <= set(shared) else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Block:
-    """Blocks of so many rows."""
-
-    parts: _Parts
-    rows: int
-
-    def nest(self, kernel: Kernel, count: int) -> tuple[Stmt, ...]:
-        """The loops over all blocks; those that are shorter, the last of each head, are loops of
-        their own, since threads share out nests of loops."""
-        parts = self.parts
-        shape = parts.scores.buffer.shape[: parts.depth - 1]
-        outer = [Axis(f"h{d}", n) for d, n in enumerate(shape)]
-        here: list[Expr] = [lift(0) if a.extent == 1 else a for a in outer]
-        whole, rest = divmod(count, self.rows)
-        block = Axis("b", whole)
-        inner = self.body(kernel, here, block * self.rows if whole > 1 else lift(0), self.rows)
-        bodies = [[For(block, tuple(inner))] if whole > 1 else inner]
-        if rest:
-            bodies.append(self.body(kernel, here, lift(whole * self.rows), rest))
-        over = [a for a in outer if a.extent != 1]
-        return tuple(s for body in bodies for s in nested(over, body))
-
-    def body(self, kernel: Kernel, here: Sequence[Expr], first: Expr, rows: int) -> list[Stmt]:
-        """The statements of one block of rows from `first` on."""
-        parts = self.parts
-        depth = parts.depth
-        group = (parts.scores, *parts.rows)
-        held = {
-            s.buffer: Buffer(s.buffer.name, s.buffer.dtype, (rows, *s.buffer.shape[depth:]))
-            for s in group
-        }
-        made = [self._own(s, held, here, first, rows) for s in group]
-        scores, last = made[0], made[-1]
-        run = inlined(made[1:], replace(kernel, temporaries=tuple(held.values())[1:-1]))
-        if not _in_place(run[-1], scores):
-            run = tuple(made[1:])
-        steps = in_rows(run, 1, replace(kernel, outputs=(last.buffer,)), run)
-        moved = {last.buffer: scores.buffer}
-        steps = [mapped(s, lambda e: e, lambda b: moved.get(b, b)) for s in steps]
-        return [scores, *steps, *self._mixed(scores.buffer, here, first, rows)]
-
-    def _own(
-        self,
-        s: Compute,
-        held: Mapping[Buffer, Buffer],
-        here: Sequence[Expr],
-        first: Expr,
-        rows: int,
-    ) -> Compute:
-        """s for the rows of one block."""
-        depth, r = self.parts.depth, Axis("r", rows)
-        given: dict[Axis, Expr] = dict(zip(s.axes, [*here, first + r], strict=False))
-
-        def load(e: Load) -> Expr | None:
-            b = held.get(e.buffer)
-            return None if b is None else Load(b, (r, *e.index[depth:]))
-
-        axes = (r, *s.axes[depth:])
-        return Compute(held[s.buffer], axes, rewrite(s.expr, given, load))
-
-    def _mixed(self, weights: Buffer, here: Sequence[Expr], first: Expr, rows: int) -> list[Stmt]:
-        """The products of these rows, and their stores."""
-        s, r, t = self.parts.mixed, Axis("r", rows), Axis("t", rows)
-        given: dict[Axis, Expr] = {a: lift(0) for a in s.axes if a.extent == 1}
-        there = dict(given)
-        given |= dict(zip(self.parts.axes, [*here, first + r], strict=True))
-        inner = [a for a in s.axes if a not in given]
-        made = Buffer("mixed", s.buffer.dtype, (rows, *(a.extent for a in inner)))
-        depth, source = self.parts.depth, self.parts.rows[-1].buffer
-
-        def load(e: Load) -> Expr | None:
-            return Load(weights, (r, *e.index[depth:])) if e.buffer is source else None
-
-        products = Compute(made, (r, *inner), rewrite(s.expr, given, load))
-        over = {a: Axis(f"{a.name}s", a.extent) for a in inner}
-        there |= {**dict(zip(self.parts.axes, [*here, first + t], strict=True)), **over}
-        index = tuple(there[a] for a in s.axes)
-        store = Store(s.buffer, index, Load(made, (t, *over.values())))
-        return [products, *nested((t, *over.values()), (store,))]
-
-
-def _in_place(last: Compute, scores: Compute) -> bool:
-    """Whether the last step may write each element where the scores have it."""
-    loads = [e for e in walk(last.expr) if isinstance(e, Load) and e.buffer is scores.buffer]
-    same = all(len(e.index) == len(last.axes) and at_own(e.index, last.axes) for e in loads)
-    return same and scores.buffer.dtype is last.buffer.dtype

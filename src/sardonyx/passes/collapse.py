@@ -14,7 +14,7 @@ from itertools import pairwise
 from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.c99.print_along import packed_along
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
-from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
+from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
@@ -59,6 +59,9 @@ def _statement(s: Stmt, views: _Views) -> Stmt:
             if nest is not None:
                 return _stores(*nest, views)
             return For(s.axis, tuple(_statement(x, views) for x in s.body))
+        case If(cond, then, otherwise):
+            sides = (tuple(_statement(x, views) for x in side) for side in (then, otherwise))
+            return If(cond, *sides)
     return s
 
 

@@ -48,19 +48,24 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     lines += hoisted(s.expr, names)
     given = dict(names.given)
     width = names.size(c.lanes.extent)
-    inner = _row(c, names, "t", "16")
+    inner, loop = _row(c, names, "t", "16"), "for (; {}t < count; t++) {{".format
+    step = _next_row(names, given, rows)
+    full, apart = "" if whole else f"{width} - 16 * b >= 16 && ", list[str]()
     if not whole:
         names.given = dict(given)
         rest = _row(c, names, "t", _rest(c, width))
-        inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
-    full = "" if whole else f"{width} - 16 * b >= 16 && "
+        if isinstance(c.lanes.extent, int):
+            inner = [f"if ({width} - 16 * b >= 16) {{", *inner, "} else {", *rest, "}"]
+        else:  # most blocks are whole: what is the same for all rows then goes before their loop
+            apart, inner = [loop(full), *inner, *step, "}"], rest
     return [
         *lines,
         "int64_t t = 0;",
         *_abreast(c, names, given, rows, full),
-        "for (; t < count; t++) {",
+        *apart,
+        loop(""),
         *inner,
-        *_next_row(names, given, rows),
+        *step,
         "}",
     ]
 

@@ -15,7 +15,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.c99.place import Block, place
 from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Where, free_axes, walk
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Size, Where, free_axes, walk
 from sardonyx.kernel.ir import Compute
 
 TILE = 16  # elements: a line of memory of float32
@@ -105,12 +105,12 @@ def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
     return None if read is None or wrote is None else (read * size, wrote * size)
 
 
-def _moves(s: Compute) -> tuple[Load, Expr | None, int] | None:
+def _moves(s: Compute) -> tuple[Load, Expr | None, Dim] | None:
     """What s moves; the column and how many of them there are, where zeros fill up a last block."""
     match s.expr:
         case Load(mode="proven"):
             return s.expr, None, 0
-        case Where(Alu("lt", (column, Const(int(n)))), Load(mode="proven") as x, Const()):
+        case Where(Alu("lt", (column, Const(int(n)) | Size(n))), Load(mode="proven") as x, Const()):
             return x, column, n
     return None
 

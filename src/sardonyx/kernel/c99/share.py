@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from sardonyx.dims import Dim, atom, extreme, floordiv, product
+from sardonyx.dims import Dim, at_least, atom, extreme, floordiv, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.work import UNIT, point, work
@@ -246,19 +246,20 @@ def _is_apart(root: Buffer, axes: Sequence[Axis], inner: Sequence[Stmt]) -> bool
     return len(places) == len(shapes) == 1 and None not in next(iter(places))
 
 
-def _at(axis: Axis, index: Sequence[Expr]) -> tuple[int, int] | None:
+def _at(axis: Axis, index: Sequence[Expr]) -> tuple[int, Dim] | None:
     """In which dimension the index steps over a range of its own for each point of the axis, and
     how long the range is; None: in none."""
     steps = ((i, _step(axis, e)) for i, e in enumerate(index))
     return next(((i, n) for i, n in steps if n is not None), None)
 
 
-def _step(axis: Axis, index: Expr) -> int | None:
+def _step(axis: Axis, index: Expr) -> Dim | None:
     """n where the index is axis * n + rest, 0 <= rest < n."""
     form = affine(index)
     step = None if form is None else coefficient(form, axis)
-    if form is None or not isinstance(step, int) or step < 1:
+    if form is None or step is None or not at_least(step, 1):
         return None
     low, high = bounds(form - step * atom(axis))
-    within = isinstance(low, int) and isinstance(high, int) and low >= 0 and high < step
-    return step if within else None
+    if low is None or high is None:
+        return None
+    return step if at_least(low, 0) and at_least(step - 1 - high, 0) else None
