@@ -149,7 +149,7 @@ def _parts(e: Expr) -> list[Expr] | None:
 
 
 def _each(parts: list[Expr], term: Axis) -> int | None:
-    """The terms of a group, as far as that is seen: the least number that a term is divided by."""
+    """The terms of a group, as far as that is seen: the least number that terms are divided by."""
     free = free_axes(*parts)
     if not any(term in free[id(e)] for e in parts):
         assert isinstance(term.extent, int)
@@ -161,8 +161,7 @@ def _each(parts: list[Expr], term: Axis) -> int | None:
         for n in e.args[1:]
         if isinstance(n, Const)
     ]
-    each = min(found, default=0)
-    return each if each and each % EIGHT == 0 else None
+    return min((n for n in found if n % EIGHT == 0), default=None)
 
 
 def _groups(e: Expr, origin: Origin, each: int) -> Array:

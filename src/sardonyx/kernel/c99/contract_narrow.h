@@ -2,7 +2,7 @@
 
      w[block][k][lane] = q, q * scale or (q + shift) * scale, each operation rounded
 
-   so the sums are those of weights that were widened before. One row widens weights in registers; for more rows
+   so the sums are those of weights that were widened before. A few rows widen weights in registers; for more
    a part of them is widened into memory, where the tiles of contract.h read it. */
 SX_ENTRIES(sx_contract_narrow)
 /* q: [block][terms][16], the terms of a block filled up to a multiple of 8; of 4 bits [block][terms / 8][16][8].
@@ -92,81 +92,144 @@ SX_TILE sx_piece sx_each_i4(const void *p, int j)
   if (kind > 1) v = sx_times(v, scale##t.f);
 #define SX_N_EIGHT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
 #define SX_N_BYTES (kind < 2 ? 256 : kind < 4 ? 128 : 64) /* of 8 terms of a block */
+#define SX_N_FROM(b, k) (((b) * ((terms + 7) / 8) + (k) / 8) * SX_N_BYTES) /* where term k of block b is in q */
 /* Scale and shift of the group of term k in block b. */
 #define SX_N_GROUP(t, k, b)                                                                                       \
   if (kind > 1) scale##t = sx_load16(w->scale + ((b) * groups + (k) / w->each) * 16);                             \
   if (kind > 1 && kind % 2) shift##t = sx_load16(w->shift + ((b) * groups + (k) / w->each) * 16);
-/* The terms k .. end - 1 of block b, of `terms` in all, as float32; k is a multiple of 8, and so many more may be
-   written. */
+/* The terms k .. end - 1 of block b, of `terms` in all, as float32; k is a multiple of 8, and the last 8 are written
+   whole. soon: what is widened next. */
 SX_TILE void sx_n_widened(const int kind, const sx_narrow *w, int64_t terms, int64_t b, int64_t k, int64_t end,
-                          float *restrict to) {
-  const int64_t eights = (terms + 7) / 8, groups = (terms + w->each - 1) / w->each;
-  const unsigned char *q_at = (const unsigned char *)w->q + (b * eights + k / 8) * SX_N_BYTES;
+                          uintptr_t soon, float *restrict to) {
+  const int64_t groups = (terms + w->each - 1) / w->each;
+  const unsigned char *q_at = (const unsigned char *)w->q + SX_N_FROM(b, k);
   sx_v16 scale0 = sx_zero16(), shift0 = sx_zero16();
   int64_t next = k;
-  for (; k < end; k += 8, q_at += SX_N_BYTES, to += 128) {
+  for (; k < end; k += 8, q_at += SX_N_BYTES, soon += SX_N_BYTES, to += 128) {
     if (k >= next) {
       SX_N_GROUP(0, k, b)
       next = (k / w->each + 1) * w->each;
     }
 #define SX_N_PUT(f, i, t, j) { SX_N_SCALED(f, i, t, j) sx_store(to + 16 * j + i * SX_WIDE, v); }
-#define SX_N_PUT_TERM(j) SX_N_EACH(SX_N_PUT, 0, j)
+#define SX_N_PUT_TERM(j)                         \
+  if (64 * j < SX_N_BYTES) SX_LATER(soon + 64 * j); \
+  SX_N_EACH(SX_N_PUT, 0, j)
     SX_N_EIGHT(SX_N_PUT_TERM)
   }
 }
-/* The sums of one row at x, whose terms, a multiple of 8, are `step` apart, in nb blocks from b on. */
+/* The sums of n rows, which begin in x at the places `at`, in nb blocks from b on. Their terms, a multiple of 8, are
+   `step` apart. */
+#define SX_N_AHEAD 4096 /* bytes in which a line comes */
+#if SX_ROWS == 14
+#define SX_N_MORE_ROWS(M, a, b) M(4, a, b) M(5, a, b) M(6, a, b) M(7, a, b)
+#define SX_N_MORE_TILES(M, kind) M(kind, 8, 1)
+#define SX_N_HIGHEST 8
+#else
+#define SX_N_MORE_ROWS(M, a, b)
+#define SX_N_MORE_TILES(M, kind)
+#define SX_N_HIGHEST 4
+#endif
+#define SX_N_ROWS(M, a, b) M(0, a, b) M(1, a, b) M(2, a, b) M(3, a, b) SX_N_MORE_ROWS(M, a, b)
 #define SX_N_BLOCKS(M) M(0) M(1) M(2) M(3)
-SX_TILE void sx_n_row(const int kind, const int nb, const sx_narrow *w, int64_t terms, int64_t b, const float *x,
-                      int64_t step, float *acc) {
+SX_TILE void sx_n_rows(const int kind, const int n, const int nb, const sx_narrow *w, int64_t terms, int64_t b,
+                       const float *x, const int64_t *at, int64_t step, float *acc) {
   const int64_t groups = (terms + w->each - 1) / w->each, apart = terms / 8 * SX_N_BYTES;
   const unsigned char *q = (const unsigned char *)w->q + b * apart;
-  int64_t k = 0, end;
-#define SX_N_BEGIN(t) sx_v16 s##t = sx_zero16(), scale##t = sx_zero16(), shift##t = sx_zero16();
+  int64_t k = 0, end, to = 0;
+#define SX_N_SUM(r, t, f) sx_v16 s##t##_##r = sx_zero16();
+#define SX_N_BEGIN(t) sx_v16 scale##t = sx_zero16(), shift##t = sx_zero16(); SX_N_ROWS(SX_N_SUM, t, 0)
   SX_N_BLOCKS(SX_N_BEGIN)
+#define SX_N_PLACE(r, t, f) const float *const x##r = x + (n > r ? at[r] : 0); (void)x##r;
+  SX_N_ROWS(SX_N_PLACE, 0, 0)
   while (k < terms) {
     end = kind > 1 && terms - k > w->each ? k + w->each : terms;
 #define SX_N_NEXT(t) if (nb > t) { SX_N_GROUP(t, k, b + t) }
     SX_N_BLOCKS(SX_N_NEXT)
-    for (; k < end; k += 8, q += SX_N_BYTES, x += 8 * step) {
-#define SX_N_MADD(f, i, t, j) { SX_N_SCALED(f, i, t, j) sx_into(s##t.f, v, factor); }
+    for (; k < end; k += 8, q += SX_N_BYTES, to += 8 * step) {
+#define SX_N_MADD(r, t, f) if (n > r) sx_into(s##t##_##r.f, v, factor##r);
+#define SX_N_PIECE(f, i, t, j) { SX_N_SCALED(f, i, t, j) SX_N_ROWS(SX_N_MADD, t, f) }
 #define SX_N_IN(t, j)                                                                                             \
   if (nb > t) {                                                                                                   \
     const unsigned char *const q_at = q + t * apart;                                                              \
-    SX_N_EACH(SX_N_MADD, t, j)                                                                                    \
+    if (64 * (j) < SX_N_BYTES) SX_LATER((uintptr_t)q_at + SX_N_AHEAD / nb + 64 * (j));                                 \
+    SX_N_EACH(SX_N_PIECE, t, j)                                                                                   \
   }
+#define SX_N_FACTOR(r, j, f)                                                                                      \
+  sx_piece factor##r = sx_zero();                                                                                 \
+  if (n > r) sx_spread_at(factor##r, x##r + to + j * step);                                                       \
+  (void)factor##r;
 #define SX_N_TERM(j)                                                                                              \
   {                                                                                                               \
-    sx_piece factor;                                                                                              \
-    sx_spread_at(factor, x + j * step);                                                                           \
+    SX_N_ROWS(SX_N_FACTOR, j, 0)                                                                                  \
     SX_N_IN(0, j) SX_N_IN(1, j) SX_N_IN(2, j) SX_N_IN(3, j)                                                       \
   }
       SX_N_EIGHT(SX_N_TERM)
     }
   }
-#define SX_N_END(t) if (nb > t) sx_store16(acc + 16 * t, s##t);
+#define SX_N_PUT_SUM(r, t, f) if (nb > t && n > r) sx_store16(acc + 16 * (n * t + r), s##t##_##r);
+#define SX_N_END(t) SX_N_ROWS(SX_N_PUT_SUM, t, 0) (void)scale##t, (void)shift##t;
   SX_N_BLOCKS(SX_N_END)
-#define SX_N_UNUSED(t) (void)scale##t, (void)shift##t;
-  SX_N_BLOCKS(SX_N_UNUSED)
 }
 #define SX_N_KINDS(M) M(0) M(1) M(2) M(3) M(4) M(5)
-#define SX_N_ROW(kind, nb)                                                                                        \
-  SX_OWN void sx_n_row_##kind##_##nb(const sx_narrow *w, int64_t terms, int64_t b, const float *x, int64_t step,  \
-                                     float *acc) {                                                                \
-    sx_n_row(kind, nb, w, terms, b, x, step, acc);                                                                \
+#define SX_N_TILES(M, kind) M(kind, 1, 1) M(kind, 1, 2) M(kind, 1, 4) M(kind, 2, 1) M(kind, 2, 2) M(kind, 4, 1) \
+  SX_N_MORE_TILES(M, kind)
+#define SX_N_TILE(kind, n, nb)                                                                                    \
+  SX_OWN void sx_n_rows_##kind##_##n##_##nb(const sx_narrow *w, int64_t terms, int64_t b, const float *x,         \
+                                            const int64_t *at, int64_t step, float *acc) {                        \
+    sx_n_rows(kind, n, nb, w, terms, b, x, at, step, acc);                                                        \
   }
 #define SX_N_FUNCTIONS(kind)                                                                                      \
-  SX_OWN void sx_n_widened_##kind(const sx_narrow *w, int64_t terms, int64_t b, int64_t k, int64_t end, float *to) { \
-    sx_n_widened(kind, w, terms, b, k, end, to);                                                                  \
+  SX_OWN void sx_n_widened_##kind(const sx_narrow *w, int64_t terms, int64_t b, int64_t k, int64_t end, \
+                                   uintptr_t soon, float *to) {                                                   \
+    sx_n_widened(kind, w, terms, b, k, end, soon, to);                                                            \
   }                                                                                                               \
-  SX_N_ROW(kind, 1) SX_N_ROW(kind, 2) SX_N_ROW(kind, 4)
+  SX_N_TILES(SX_N_TILE, kind)
 SX_N_KINDS(SX_N_FUNCTIONS)
-/* Terms that are widened for several rows at a time: the part of a block that they fill stays in the first cache. */
+#define SX_N_FEW (2 * SX_N_HIGHEST) /* rows that widen in registers, so many at a time */
+/* Such rows of a chunk, from the t-th on, in nb blocks from b on. */
+SX_TILE void sx_n_some(const sx_chunk *c, int64_t t, int64_t b, int64_t nb) {
+  const sx_narrow *const w = (const sx_narrow *)c->g->w;
+  const sx_run *const run = c->g->runs;
+  const float *const x = (const float *)c->g->x + run->x;
+  const int64_t count = c->count - t < SX_N_HIGHEST ? c->count - t : SX_N_HIGHEST;
+  const int64_t n = count > 4 ? 8 : count > 2 ? 4 : count, lanes = c->g->plain ? c->g->plain->lanes : 0;
+  int64_t at[SX_N_HIGHEST], i;
+  for (i = 0; i < SX_N_HIGHEST; i++) at[i] = c->at[t + (i < count ? i : count - 1)];
+  switch (w->kind * 64 + n * 4 + nb) {
+#define SX_N_CASE(kind, N, NB)                                                                                    \
+  case kind * 64 + N * 4 + NB:                                                                                    \
+    sx_n_rows_##kind##_##N##_##NB(w, run->n, b, x, at, run->s, (float *)(void *)c->acc);                          \
+    break;
+#define SX_N_CASES(kind) SX_N_TILES(SX_N_CASE, kind)
+    SX_N_KINDS(SX_N_CASES)
+  }
+  for (i = 0; i < nb; i++) {
+    const sx_part none = {0, 0, 0, 0, run->s, 0, 0, 0};
+    sx_chunk own = *c;
+    sx_part part = none;
+    sx_plain plain;
+    const int done = 16 * (b + i + 1) <= lanes;
+    own.acc += 64 * (n * i - t);
+    if (done) plain = sx_plain_from(*c->g->plain, b + i, 1), part.plain = &plain;
+    sx_pass(&sx_floats, sx_any_tile, &own, t, t + count, b + i, 1, 0, 0, &part, 0, !done);
+  }
+}
+SX_TILE void sx_n_few(const sx_chunk *c, int64_t b0, int64_t b1) {
+  const int64_t most = c->count == 1 ? 4 : c->count == 2 ? 2 : 1;
+  int64_t b, nb, t;
+  for (b = b0; b < b1; b += nb) {
+    for (nb = most; nb > b1 - b;) nb /= 2;
+    for (t = 0; t < c->count; t += SX_N_HIGHEST) sx_n_some(c, t, b, nb);
+  }
+}
+/* Terms that are widened for several rows at a time. */
 #define SX_N_PART (SX_ROWS == 14 ? 256 : SX_ROWS == 6 ? 128 : 32)
 /* The rows of a chunk with all terms of the blocks from b on. done: their sums are finished in registers. */
 SX_TILE void sx_n_blocks(const sx_chunk *c, int64_t b, int64_t nb, int done) {
   const sx_narrow *const w = (const sx_narrow *)c->g->w;
   const sx_run *const run = c->g->runs;
   const int64_t terms = run->n;
+  const int kind = w->kind;
   float room[4 * SX_N_PART * 16 + 16];
   float *const wide = (float *)(void *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   int64_t at[2], on[2] = {0, 0}, k = 0, i;
@@ -177,25 +240,17 @@ SX_TILE void sx_n_blocks(const sx_chunk *c, int64_t b, int64_t nb, int done) {
   own.g = &g;
   g.wb = 16 * SX_N_PART;
   if (done) plain = sx_plain_from(*g.plain, b, nb);
-  if (c->count == 1 && terms % 8 == 0) {
-    const float *const x = (const float *)g.x + c->at[0] + run->x;
-    switch (w->kind * 8 + nb) {
-#define SX_N_CASE(kind, n) case kind * 8 + n: sx_n_row_##kind##_##n(w, terms, b, x, run->s, (float *)(void *)c->acc); break;
-#define SX_N_CASES(kind) SX_N_CASE(kind, 1) SX_N_CASE(kind, 2) SX_N_CASE(kind, 4)
-      SX_N_KINDS(SX_N_CASES)
-    }
-    part.count = 0;
-    if (done) part.plain = &plain;
-    sx_pass(&sx_floats, sx_any_tile, &own, 0, 1, b, nb, (const char *)wide, (uintptr_t)wide, &part, 0, !done);
-    return;
-  }
   do {
     const int64_t end = terms - k < SX_N_PART ? terms : k + SX_N_PART;
     const int last = end == terms;
-    for (i = 0; i < nb; i++) switch (w->kind) {
-#define SX_N_WIDENED(kind) case kind: sx_n_widened_##kind(w, terms, b + i, k, end, wide + i * g.wb); break;
+    for (i = 0; i < nb; i++) {
+      const int64_t from = i + 1 < nb ? SX_N_FROM(b + i + 1, k) : last ? SX_N_FROM(b + nb, 0) : SX_N_FROM(b, end);
+      const uintptr_t soon = (uintptr_t)w->q + (uintptr_t)from;
+      switch (kind) {
+#define SX_N_WIDENED(kind) case kind: sx_n_widened_##kind(w, terms, b + i, k, end, soon, wide + i * g.wb); break;
         SX_N_KINDS(SX_N_WIDENED)
       }
+    }
     at[0] = at[1] = run->x + k * run->s;
     part.n = end - k;
     if (last && done) part.plain = &plain;
@@ -219,6 +274,10 @@ SX_OWN void sx_contract_narrow_rows(const sx_product *g, int64_t first, int64_t 
     shape.rows = c.count;
     c.choice = sx_choose(&sx_floats, shape, g->choice);
     sx_grouped(g, at, first, c.count, groups);
+    if (c.count <= SX_N_FEW && run->n % 8 == 0) {
+      sx_n_few(&c, b0, b1);
+      continue;
+    }
     for (b = b0; b < b1; b += nb) {
       nb = c.choice.wide <= b1 - b ? c.choice.wide : 1;
       sx_n_blocks(&c, b, nb, 16 * (b + nb) <= lanes);
