@@ -117,19 +117,33 @@ SX_TILE void sx_n_widened(const int kind, const sx_narrow *w, int64_t terms, int
     SX_N_EIGHT(SX_N_PUT_TERM)
   }
 }
+#define SX_N_KINDS(M) M(0) M(1) M(2) M(3) M(4) M(5)
+#define SX_N_INSTANCE(kind)                                                                                       \
+  SX_OWN void sx_n_widened_##kind(const sx_narrow *w, int64_t terms, int64_t b, int64_t k, int64_t end,           \
+                                  uintptr_t soon, float *to) {                                                    \
+    sx_n_widened(kind, w, terms, b, k, end, soon, to);                                                            \
+  }
+SX_N_KINDS(SX_N_INSTANCE)
+#if SX_ROWS == 4 /* long code already */
+#define SX_N_FEW 0
+#else
 /* The sums of n rows, which begin in x at the places `at`, in nb blocks from b on. Their terms, a multiple of 8, are
    `step` apart. */
 #define SX_N_AHEAD 4096 /* bytes in which a line comes */
-#if SX_ROWS == 14
-#define SX_N_MORE_ROWS(M, a, b) M(4, a, b) M(5, a, b) M(6, a, b) M(7, a, b)
-#define SX_N_MORE_TILES(M, kind) M(kind, 8, 1)
-#define SX_N_HIGHEST 8
-#else
+#if SX_HIGHEST == 1
+#define SX_N_MOST 1
 #define SX_N_MORE_ROWS(M, a, b)
 #define SX_N_MORE_TILES(M, kind)
-#define SX_N_HIGHEST 4
+#elif SX_ROWS == 14
+#define SX_N_MOST 8
+#define SX_N_MORE_ROWS(M, a, b) M(1, a, b) M(2, a, b) M(3, a, b) M(4, a, b) M(5, a, b) M(6, a, b) M(7, a, b)
+#define SX_N_MORE_TILES(M, kind) M(kind, 2, 1) M(kind, 2, 2) M(kind, 4, 1) M(kind, 8, 1)
+#else
+#define SX_N_MOST 4
+#define SX_N_MORE_ROWS(M, a, b) M(1, a, b) M(2, a, b) M(3, a, b)
+#define SX_N_MORE_TILES(M, kind) M(kind, 2, 1) M(kind, 2, 2) M(kind, 4, 1)
 #endif
-#define SX_N_ROWS(M, a, b) M(0, a, b) M(1, a, b) M(2, a, b) M(3, a, b) SX_N_MORE_ROWS(M, a, b)
+#define SX_N_ROWS(M, a, b) M(0, a, b) SX_N_MORE_ROWS(M, a, b)
 #define SX_N_BLOCKS(M) M(0) M(1) M(2) M(3)
 SX_TILE void sx_n_rows(const int kind, const int n, const int nb, const sx_narrow *w, int64_t terms, int64_t b,
                        const float *x, const int64_t *at, int64_t step, float *acc) {
@@ -170,31 +184,24 @@ SX_TILE void sx_n_rows(const int kind, const int n, const int nb, const sx_narro
 #define SX_N_END(t) SX_N_ROWS(SX_N_PUT_SUM, t, 0) (void)scale##t, (void)shift##t;
   SX_N_BLOCKS(SX_N_END)
 }
-#define SX_N_KINDS(M) M(0) M(1) M(2) M(3) M(4) M(5)
-#define SX_N_TILES(M, kind) M(kind, 1, 1) M(kind, 1, 2) M(kind, 1, 4) M(kind, 2, 1) M(kind, 2, 2) M(kind, 4, 1) \
-  SX_N_MORE_TILES(M, kind)
+#define SX_N_TILES(M, kind) M(kind, 1, 1) M(kind, 1, 2) M(kind, 1, 4) SX_N_MORE_TILES(M, kind)
 #define SX_N_TILE(kind, n, nb)                                                                                    \
   SX_OWN void sx_n_rows_##kind##_##n##_##nb(const sx_narrow *w, int64_t terms, int64_t b, const float *x,         \
                                             const int64_t *at, int64_t step, float *acc) {                        \
     sx_n_rows(kind, n, nb, w, terms, b, x, at, step, acc);                                                        \
   }
-#define SX_N_FUNCTIONS(kind)                                                                                      \
-  SX_OWN void sx_n_widened_##kind(const sx_narrow *w, int64_t terms, int64_t b, int64_t k, int64_t end, \
-                                   uintptr_t soon, float *to) {                                                   \
-    sx_n_widened(kind, w, terms, b, k, end, soon, to);                                                            \
-  }                                                                                                               \
-  SX_N_TILES(SX_N_TILE, kind)
+#define SX_N_FUNCTIONS(kind) SX_N_TILES(SX_N_TILE, kind)
 SX_N_KINDS(SX_N_FUNCTIONS)
-#define SX_N_FEW (2 * SX_N_HIGHEST) /* rows that widen in registers, so many at a time */
+#define SX_N_FEW (2 * SX_N_MOST) /* rows that widen in registers, so many at a time */
 /* Such rows of a chunk, from the t-th on, in nb blocks from b on. */
 SX_TILE void sx_n_some(const sx_chunk *c, int64_t t, int64_t b, int64_t nb) {
   const sx_narrow *const w = (const sx_narrow *)c->g->w;
   const sx_run *const run = c->g->runs;
   const float *const x = (const float *)c->g->x + run->x;
-  const int64_t count = c->count - t < SX_N_HIGHEST ? c->count - t : SX_N_HIGHEST;
+  const int64_t count = c->count - t < SX_N_MOST ? c->count - t : SX_N_MOST;
   const int64_t n = count > 4 ? 8 : count > 2 ? 4 : count, lanes = c->g->plain ? c->g->plain->lanes : 0;
-  int64_t at[SX_N_HIGHEST], i;
-  for (i = 0; i < SX_N_HIGHEST; i++) at[i] = c->at[t + (i < count ? i : count - 1)];
+  int64_t at[SX_N_MOST], i;
+  for (i = 0; i < SX_N_MOST; i++) at[i] = c->at[t + (i < count ? i : count - 1)];
   switch (w->kind * 64 + n * 4 + nb) {
 #define SX_N_CASE(kind, N, NB)                                                                                    \
   case kind * 64 + N * 4 + NB:                                                                                    \
@@ -219,9 +226,10 @@ SX_TILE void sx_n_few(const sx_chunk *c, int64_t b0, int64_t b1) {
   int64_t b, nb, t;
   for (b = b0; b < b1; b += nb) {
     for (nb = most; nb > b1 - b;) nb /= 2;
-    for (t = 0; t < c->count; t += SX_N_HIGHEST) sx_n_some(c, t, b, nb);
+    for (t = 0; t < c->count; t += SX_N_MOST) sx_n_some(c, t, b, nb);
   }
 }
+#endif
 /* Terms that are widened for several rows at a time. */
 #define SX_N_PART (SX_ROWS == 14 ? 256 : SX_ROWS == 6 ? 128 : 32)
 /* The rows of a chunk with all terms of the blocks from b on. done: their sums are finished in registers. */
@@ -274,10 +282,12 @@ SX_OWN void sx_contract_narrow_rows(const sx_product *g, int64_t first, int64_t 
     shape.rows = c.count;
     c.choice = sx_choose(&sx_floats, shape, g->choice);
     sx_grouped(g, at, first, c.count, groups);
+#if SX_N_FEW
     if (c.count <= SX_N_FEW && run->n % 8 == 0) {
       sx_n_few(&c, b0, b1);
       continue;
     }
+#endif
     for (b = b0; b < b1; b += nb) {
       nb = c.choice.wide <= b1 - b ? c.choice.wide : 1;
       sx_n_blocks(&c, b, nb, 16 * (b + nb) <= lanes);
