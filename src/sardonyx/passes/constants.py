@@ -15,7 +15,7 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Origin, Program, unused
 from sardonyx.types import Array, TensorType, float32
 
-LARGE = 4096  # elements of a weight of which it is told how it came about
+LARGE = 256  # elements of a weight of which it is told how it came about
 
 
 def fold_constants(program: Program, fused: bool = True) -> Program:

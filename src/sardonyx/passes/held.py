@@ -1,8 +1,8 @@
 """Weights of products stay as narrow as they were: in 16 bits, in bytes or half bytes with scales.
 
-    y = dot over k of a[m, k] * packed[n / 16, k, n % 16]     packed[..] = float32(q[..]) * scale[..]
+    y = dot over k of a[m, k] * packed[n / 16, k, n % 16];  packed[..] = float32(q[..]) * scale[..]
 
-    =>  y = dot over k of a[m, k] * (float32(q'[..]) * scale'[..])      q', scale' packed
+    =>  y = dot over k of a[m, k] * (float32(q'[..]) * scale'[..]);  q', scale' packed
 
 A row then reads fewer bytes (kernel/c99/contract_narrow.h). Which weights are float16 or bfloat16
 is seen in their values; what scale an element of the others has, Program.origins tells. Whatever is
@@ -124,13 +124,13 @@ def _scaled(value: Array, origin: Origin | None, make: Make) -> Held | None:
     with np.errstate(all="ignore"):
         ratio = np.where(wide == 0, np.float32(0), value / wide)
         for dtype, offset in WAYS if zeros else WAYS[::3]:
-            shift = np.float32(0) if offset is None else -zeros[0] - np.float32(offset)
-            moved = shift if offset is None else _spread(shift, each, value)
+            shift = None if offset is None else -zeros[0] - np.float32(offset)
+            moved = np.float32(0) if shift is None else _spread(shift, each, value)
             q = np.rint(ratio - moved)
             fits = dtype.min <= q.min() and q.max() <= dtype.max
             if fits and _same((q + moved) * wide, value):
                 held = make(dtype, _by_lanes(q, dtype)), make(t.float32, scale)
-                return Held(*held, None if offset is None else make(t.float32, shift), each)
+                return Held(*held, None if shift is None else make(t.float32, shift), each)
     return None
 
 

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import product
+from sardonyx.dims import Dim, floordiv, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.contract import LANES, Contraction
+from sardonyx.kernel.c99.writer import Writer
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, cast
 from sardonyx.kernel.rewrite import canonical
 
@@ -57,21 +58,26 @@ def _places(column: Axis, term: Axis, each: int, by_eights: bool = False) -> tup
 
 def held_of(c: Contraction) -> Held | None:
     """The weights of a product of one run, where they are held so."""
-    found = parts_of(c.b)
-    if found is None or len(c.fold.axes) > 1 or any((c.batch, c.n, c.edges, c.around)):
+    parts = parts_of(c.b)
+    if parts is None or len(c.fold.axes) > 1 or any((c.batch, c.n, c.edges, c.around)):
         return None
-    q, scale, shift = found
+    q, scale, shift = parts
     each = EIGHT if scale is None else _each(scale, q)
-    terms = c.fold.axes[0]
-    at = _places(c.lanes, terms, 1, q.dtype.is_packed)
-    group = [x for x in (scale, shift) if x is not None]
-    there = _places(c.lanes, terms, each)
-    same = _same(q.index, at) and all(_same(x.index, there) for x in group)
-    fits = c.fold.when is None and each % EIGHT == 0
-    loads = [q, *group]
-    if not (same and fits and all(x.mode == "proven" and x.buffer.base is None for x in loads)):
+    if c.fold.when is not None or not isinstance(each, int) or each % EIGHT:
         return None
-    return Held(q.buffer, scale and scale.buffer, shift and shift.buffer, each)
+    at = _places(c.lanes, c.fold.axes[0], 1, q.dtype.is_packed)
+    there = _places(c.lanes, c.fold.axes[0], each)
+    group = [x for x in (scale, shift) if x is not None]
+    same = _same(q.index, at) and all(_same(x.index, there) for x in group)
+    whole = all(x.mode == "proven" and x.buffer.base is None for x in (q, *group))
+    scales, shifts = (None if x is None else x.buffer for x in (scale, shift))
+    return Held(q.buffer, scales, shifts, each) if same and whole else None
+
+
+def declared(h: Held, names: Writer) -> str:
+    """The declaration of the weights, `narrow`."""
+    parts = [names.pointers[b] if b else "0" for b in (h.q, h.scale, h.shift)]
+    return f"const sx_narrow narrow = {{{', '.join(parts)}, {names.size(h.each)}, {h.kind}}};"
 
 
 def parts_of(b: Expr) -> tuple[Load, Load | None, Load | None] | None:
@@ -86,19 +92,17 @@ def parts_of(b: Expr) -> tuple[Load, Load | None, Load | None] | None:
         case _:
             return None
     kind = KINDS.get(q.dtype)
-    having = (scale is not None, shift is not None)
-    return (q, scale, shift) if kind is not None and having == (kind > 1, kind in (3, 5)) else None
+    if kind is None or (scale is not None, shift is not None) != (kind > 1, kind in (3, 5)):
+        return None
+    return q, scale, shift
 
 
-def _each(scale: Load, q: Load) -> int:
-    """The terms of a group: all, where each column has one scale."""
+def _each(scale: Load, q: Load) -> Dim:
+    """The terms of a group: all that q has, where each column has one scale."""
     match scale.index:
         case (_, Alu("idiv", (_, Const(int(each)))), _):
             return each
-    terms = product(q.buffer.shape) if q.buffer.shape else 0
-    blocks = q.buffer.shape[0] if q.buffer.shape else 1
-    whole = isinstance(terms, int) and isinstance(blocks, int) and blocks
-    return terms // blocks // LANES if whole else 0
+    return floordiv(product(q.buffer.shape[1:]), LANES)
 
 
 def _same(index: Sequence[Expr], places: Sequence[Expr]) -> bool:

@@ -21,7 +21,7 @@ from sardonyx.kernel.c99.contract import (
     limit_of,
     merged,
 )
-from sardonyx.kernel.c99.held import Held, held_of, parts_of
+from sardonyx.kernel.c99.held import Held, declared, held_of, parts_of
 from sardonyx.kernel.c99.print_finish import blocks_of
 from sardonyx.kernel.c99.print_plain import Plain, address_text, finished, plain_of
 from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
@@ -105,9 +105,10 @@ def _lanes_of(s: Compute) -> Axis | None:
     """The axis whose index mod 16 is the last index of the second factor, or the last but one."""
     for e in walk(s.expr):
         found = factors(e) if isinstance(e, Fold) and e.kind == "dot" else None
+        parts = parts_of(found[1]) if found else None
+        if parts is not None and len(parts[0].index) > 2:
+            return _axis_of(parts[0].index[2])
         match _operand(found[1])[0] if found else None:
-            case Load(_, (_, _, lane, *_)) as w if found and w is not found[1] and parts_of(found[1]):
-                return _axis_of(lane)
             case Load(_, (*_, lane, _)) as w if w.dtype.is_integer:
                 return _axis_of(lane)
             case Load(_, (*_, lane)) as w if w.dtype.is_float:
@@ -251,17 +252,9 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
         *lines,
         f"const sx_run runs[] = {{{listed}}};",
         *_edges(p),
-        *_narrow(p.held, names),
+        *([] if p.held is None else [declared(p.held, names)]),
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
-
-
-def _narrow(h: Held | None, names: Writer) -> list[str]:
-    """The declaration of weights that are held in fewer bits."""
-    if h is None:
-        return []
-    parts = [names.pointers[b] if b else "0" for b in (h.q, h.scale, h.shift)]
-    return [f"const sx_narrow narrow = {{{', '.join(parts)}, {names.size(h.each)}, {h.kind}}};"]
 
 
 def _edges(p: Product) -> list[str]:
