@@ -69,9 +69,20 @@ def held_of(c: Contraction) -> Held | None:
     there = _places(c.lanes, c.fold.axes[0], each)
     group = [x for x in (scale, shift) if x is not None]
     same = _same(q.index, at) and all(_same(x.index, there) for x in group)
-    whole = all(x.mode == "proven" and x.buffer.base is None for x in (q, *group))
+    spans = _spans(q, group, c, each)
+    whole = spans and all(x.mode == "proven" and x.buffer.base is None for x in (q, *group))
     scales, shifts = (None if x is None else x.buffer for x in (scale, shift))
     return Held(q.buffer, scales, shifts, each) if same and whole else None
+
+
+def _spans(q: Load, group: Sequence[Load], c: Contraction, each: int) -> bool:
+    """Whether q and its scales have the extents of held weights."""
+    blocks, terms = (floordiv(c.lanes.extent + LANES - 1, LANES), c.fold.axes[0].extent)
+    eights = floordiv(terms + EIGHT - 1, EIGHT)
+    packed = q.dtype.is_packed
+    shape = (blocks, eights, LANES, EIGHT) if packed else (blocks, eights * EIGHT, LANES)
+    groups = (blocks, floordiv(terms + each - 1, each), LANES)
+    return q.buffer.shape == shape and all(x.buffer.shape == groups for x in group)
 
 
 def declared(h: Held, names: Writer) -> str:
