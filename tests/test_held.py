@@ -14,6 +14,7 @@ from nets import Net, check_engines
 from sardonyx import types as t
 from sardonyx.graph import Graph
 from sardonyx.kernel.c99.print_product import packed_product
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.verify import settle
 from sardonyx.machine import Machine
@@ -218,3 +219,17 @@ def test_small_weights_are_held_narrow_where_memory_counts() -> None:
     graph = net_of(nbits(4, 32), 1, terms=64, columns=48).graph()
     found = [weights_of(optimise(lower(graph), roomy=roomy)) for roomy in (True, False)]
     assert found == [[t.float32], [t.int4]]
+
+
+@pytest.mark.parametrize("name", ["MatMulNBits, zeros", "int8", "float16"])
+def test_products_in_blocks_of_rows_read_narrow_weights(name: str) -> None:
+    made, rng, make = Net(opsets=OPSETS), np.random.default_rng(0), HELD[name][0]
+    x = make(made, made.feed("x", normal(rng, 260, TERMS)), rng, TERMS, COLUMNS)
+    mean = made.op("LayerNormalization", x, normal(rng, COLUMNS), normal(rng, COLUMNS))
+    made.give(make(made, mean, rng, COLUMNS, 520))
+    program = optimise(lower(made.graph()), roomy=True)
+    assert len(program.launches) == 1
+    text = print_scheduled(program.launches[0].kernel).text
+    assert text.count("sx_contract_narrow(&") == 4  # blocks of rows, and the rest
+    assert "sx_contract(&" not in text
+    check_engines(made)

@@ -70,16 +70,23 @@ def _statement(
     if p is None or value is None or value.size < least:
         return s
 
+    own: dict[Buffer, Array] = {}
+
     def make(dtype: DType, data: Array) -> Buffer:
-        b = Buffer(f"held{len(made)}", dtype, data.shape)
-        made[b] = data
+        b = Buffer(f"held{len(made) + len(own)}", dtype, data.shape)
+        own[b] = data
         return b
 
     found = _scaled(value, origins.get(id(value)), make) or _halved(value, make)
     if found is None:
         return s
     given: dict[Expr, Expr] = {p.packed: found.factor(p.c.lanes, p.c.fold.axes[0])}
-    return replace(s, expr=rewrite(s.expr, given))
+    narrow = replace(s, expr=rewrite(s.expr, given))
+    again = packed_product(narrow)
+    if again is None or again.held is None:
+        return s
+    made.update(own)
+    return narrow
 
 
 def _is_simple(p: Product) -> bool:

@@ -59,7 +59,7 @@ def _places(column: Axis, term: Axis, each: int, by_eights: bool = False) -> tup
 def held_of(c: Contraction) -> Held | None:
     """The weights of a product of one run, where they are held so."""
     parts = parts_of(c.b)
-    if parts is None or len(c.fold.axes) > 1 or any((c.batch, c.n, c.edges, c.around)):
+    if parts is None or len(c.fold.axes) > 1 or any((c.batch, c.n, c.edges)):
         return None
     q, scale, shift = parts
     each = EIGHT if scale is None else _each(scale, q)
