@@ -43,6 +43,7 @@ from sardonyx.passes.program import Origin, Program
 from sardonyx.types import Array, DType
 
 LEAST = 1 << 16  # elements: fewer stay in the caches as float32
+ROWS = 32  # of more, tiles take halves that are float32 in less time, a twentieth of it
 SOME = 4096  # elements that are looked at first
 # Of q, the narrowest first; what is added to q besides its zero point, None where it has none.
 WAYS = ((t.int4, None), (t.uint4, 0), (t.uint4, 8), (t.int8, None), (t.uint8, 0), (t.uint8, 128))
@@ -51,10 +52,9 @@ Make: TypeAlias = Callable[[DType, Array], Buffer]
 
 
 def hold_narrow(program: Program, roomy: bool = False) -> Program:
-    """The program whose products read weights as narrow as they were. roomy: small ones are left
-    as float32, which takes less time."""
-    least = LEAST if roomy else 1
-    found = with_known(program, partial(_statement, origins=program.origins, least=least))
+    """The program whose products read weights as narrow as they were. roomy: small ones, and those
+    of 16 bits of many rows, are left as float32, which takes less time."""
+    found = with_known(program, partial(_statement, origins=program.origins, roomy=roomy))
     return replace(found, origins={})
 
 
@@ -63,12 +63,13 @@ def _statement(
     known: Mapping[Buffer, Array],
     made: dict[Buffer, Array],
     origins: Mapping[int, Origin],
-    least: int,
+    roomy: bool,
 ) -> Compute:
     p = packed_product(s)
     value = None if p is None or not _is_simple(p) else known.get(p.packed.buffer)
-    if p is None or value is None or value.size < least:
+    if p is None or value is None or value.size < (LEAST if roomy else 1):
         return s
+    many = roomy and isinstance(p.c.rows, int) and p.c.rows > ROWS
 
     own: dict[Buffer, Array] = {}
 
@@ -77,7 +78,9 @@ def _statement(
         own[b] = data
         return b
 
-    found = _scaled(value, origins.get(id(value)), make) or _halved(value, make)
+    found = _scaled(value, origins.get(id(value)), make)
+    if found is None and not many:
+        found = _halved(value, make)
     if found is None:
         return s
     given: dict[Expr, Expr] = {p.packed: found.factor(p.c.lanes, p.c.fold.axes[0])}

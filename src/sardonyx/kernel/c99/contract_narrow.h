@@ -12,6 +12,11 @@ typedef struct { const void *q; const float *scale, *shift; int64_t each; int ki
 #ifndef SX_ELSEWHERE
 /* SX_WIDER(q, j, i): the i-th piece of the j-th of the 8 terms of a block that begin at q, of the kind `kind`; j and i
    are literals. */
+#if defined(__GNUC__) || defined(__clang__)
+#define SX_N_SOON(p) __builtin_prefetch((const void *)(p), 0, 2) /* the first cache is full of what is widened */
+#else
+#define SX_N_SOON(p) ((void)0)
+#endif
 #define SX_N_AT(bits, j, i) (const void *)(q_at + (16 * (j) + (i) * SX_WIDE) * (bits) / 8)
 #if SX_ROWS == 14
 #define sx_of_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(p)))
@@ -112,7 +117,7 @@ SX_TILE void sx_n_widened(const int kind, const sx_narrow *w, int64_t terms, int
     }
 #define SX_N_PUT(f, i, t, j) { SX_N_SCALED(f, i, t, j) sx_store(to + 16 * j + i * SX_WIDE, v); }
 #define SX_N_PUT_TERM(j)                         \
-  if (64 * j < SX_N_BYTES) SX_LATER(soon + 64 * j); \
+  if (64 * j < SX_N_BYTES) SX_N_SOON(soon + 64 * j); \
   SX_N_EACH(SX_N_PUT, 0, j)
     SX_N_EIGHT(SX_N_PUT_TERM)
   }
