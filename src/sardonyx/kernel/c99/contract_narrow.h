@@ -210,7 +210,7 @@ SX_TILE void sx_n_some(const sx_chunk *c, int64_t t, int64_t b, int64_t nb) {
   switch (w->kind * 64 + n * 4 + nb) {
 #define SX_N_CASE(kind, N, NB)                                                                                    \
   case kind * 64 + N * 4 + NB:                                                                                    \
-    sx_n_rows_##kind##_##N##_##NB(w, run->n, b, x, at, run->s, (float *)(void *)c->acc);                          \
+    sx_n_rows_##kind##_##N##_##NB(w, run->n, b, x, at, run->s, (float *)(void *)(c->acc + 64 * t));                          \
     break;
 #define SX_N_CASES(kind) SX_N_TILES(SX_N_CASE, kind)
     SX_N_KINDS(SX_N_CASES)
@@ -221,7 +221,7 @@ SX_TILE void sx_n_some(const sx_chunk *c, int64_t t, int64_t b, int64_t nb) {
     sx_part part = none;
     sx_plain plain;
     const int done = 16 * (b + i + 1) <= lanes;
-    own.acc += 64 * (n * i - t);
+    own.acc += 64 * n * i;
     if (done) plain = sx_plain_from(*c->g->plain, b + i, 1), part.plain = &plain;
     sx_pass(&sx_floats, sx_any_tile, &own, t, t + count, b + i, 1, 0, 0, &part, 0, !done);
   }
