@@ -31,6 +31,7 @@ class Net:
     feeds: dict[str, Array] = field(default_factory=dict)
     outputs: list[str] = field(default_factory=list)
     numerics: Numerics = "default"
+    opsets: dict[str, int] | None = None
 
     def op(self, op_type: str, *inputs: str | Array, count: int = 1, **attributes: Any) -> Any:
         """Adds a node; the name of its output, or the names of its `count` outputs. Arrays become
@@ -71,6 +72,7 @@ class Net:
             inputs=list(self.feeds),
             outputs=self.outputs,
             types=types,
+            opsets=self.opsets,
             numerics=self.numerics,
         )
 

@@ -220,6 +220,38 @@ def small_weights(net: Net) -> None:
         )
 
 
+def held_weights(net: Net) -> None:
+    """Sums of products of weights that are held in fewer bits than float32 has: in each of the six
+    kinds, of few rows and of many, with a last block and last terms that are not full."""
+    rows = net.feed("held", seeded.normal("held rows", 19, 520))
+    given = {n: net.op("Slice", rows, ints(0, 0), ints(n, 520)) for n in (1, 2, 3, 7, 16, 19)}
+
+    def give(k: int, product: Callable[[str], Any]) -> None:
+        for x in given.values():
+            net.give(product(net.op("Slice", x, ints(0), ints(k), ints(1))))
+
+    for dtype, k, size in ((t.float16, 253, 2.0**-16), (t.bfloat16, 264, 2.0**30)):
+        halves = (_weights(str(dtype), k, 264) * np.float32(size)).astype(dtype.numpy)
+        halves[3, 5:7] = np.inf, np.nan
+        w = net.op("Cast", halves, to=1)
+        give(k, lambda x, w=w: net.op("MatMul", x, w))
+    for kind, low, zero in (("i8", -128, 0), ("u8", 0, 255)):
+        q = seeded.integers(kind, low, low + 256, 249, 265).astype(np.int8 if low else np.uint8)
+        z = seeded.integers("zero", 0, zero + 1, 265).astype(q.dtype)
+        w = net.op("DequantizeLinear", q, seeded.normal("scale", 265), z, axis=1)
+        bias = seeded.normal("bias", 265)
+        give(249, lambda x, w=w, b=bias: net.op("Relu", net.op("Gemm", x, w, b)))
+    for dtype, size, zeros in ((t.int4, 32, False), (t.uint4, 16, True), (t.int8, 128, True)):
+        low, k, n = dtype.min, 520, 130
+        shape = -(-k // size), n
+        parts = [seeded.integers(f"q{size}", low, dtype.max + 1, k, n).astype(dtype.numpy)]
+        parts.append(seeded.normal(f"s{size}", *shape))
+        if zeros:
+            parts.append(seeded.integers("z", low, dtype.max + 1, *shape).astype(dtype.numpy))
+        w = net.op("DequantizeLinear", *parts, axis=0, block_size=size)
+        give(k, lambda x, w=w: net.op("MatMul", x, w))
+
+
 def other_floats(dtype: DType) -> Callable[[Net], None]:
     """float64, float16 or bfloat16: values, functions, products, norms."""
 
@@ -354,6 +386,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "doubles": doubles,
     "byte_products": byte_products,
     "small_weights": small_weights,
+    "held_weights": held_weights,
     "float64": other_floats(t.float64),
     "float16": other_floats(t.float16),
     "bfloat16": other_floats(t.bfloat16),

@@ -44,7 +44,7 @@ HERE = Path(__file__).parent
 NETWORKS = (
     *("convolutional", "tiles", "halves", "transformer"),
     *("edge_products", "doubles", "byte_products", "small_weights"),
-    "moves",
+    *("held_weights", "moves"),
 )
 ELEMENTS = tuple(part for part in PARTS if part not in NETWORKS)
 

@@ -43,7 +43,7 @@ def test_scheduled_equals_plain_equals_machine(kind: Any) -> None:
 
 
 def test_no_product_reads_float16_where_a_copy_pays() -> None:
-    program = optimise(lower(net(np.float16).graph()))
+    program = optimise(lower(net(np.float16).graph()), roomy=True)
     every = [e for x in program.launches for s in statements(x.kernel.body) for e in expressions(s)]
     folds = [e for e in walk(*every) if isinstance(e, Fold) and e.kind == "dot"]
     kinds = [{x.buffer.dtype for x in walk(*f.terms) if isinstance(x, Load)} for f in folds]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from math import prod
 from typing import TypeAlias
@@ -35,6 +36,13 @@ def aligned(size: int, fill: int) -> Bytes:
     if fill:
         memory[...] = fill
     return memory
+
+
+def give_back() -> None:
+    """Gives the system what was freed, where the C library would keep it, as glibc does."""
+    trim = getattr(ctypes.pythonapi, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def blank(dtype: DType, shape: tuple[int, ...]) -> Array:

@@ -29,7 +29,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.schedule import print_scheduled
-from sardonyx.memory import MEMORY_LIMIT, aligned, blank, read, sized
+from sardonyx.memory import MEMORY_LIMIT, aligned, blank, give_back, read, sized
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -207,6 +207,7 @@ class NativeEngine:
         )
         path = build.library(source.files(), progress=self._progress, common=source.tiles)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
+        give_back()  # passes hold weights several times over
         return _Compiled(program, source, made, path, run, weights, needed)
 
     def _planned(self, compiled: _Compiled, dims: Mapping[str, int]) -> tuple[Plan, Array]:

@@ -88,6 +88,21 @@ static inline int32_t sx_converted(float x) {
 static inline __m512i _mm512_cvtps_epi32(__m512 v) SX_EACH_INT(sx_converted(v.lane[i]))
 static inline __m512i _mm512_cvtepu8_epi32(__m128i v) SX_EACH_INT(((const uint8_t *)&v)[i])
 static inline __m512i _mm512_cvtepi8_epi32(__m128i v) SX_EACH_INT(((const int8_t *)&v)[i])
+static inline __m512i _mm512_cvtepu16_epi32(__m256i v) SX_EACH_INT(((const uint16_t *)&v)[i])
+static inline __m512 _mm512_cvtepi32_ps(__m512i v) SX_EACH_LANE((float)v.lane[i])
+static inline __m512 _mm512_castsi512_ps(__m512i v) { __m512 r; memcpy(&r, &v, sizeof r); return r; }
+static inline __m512i _mm512_slli_epi32(__m512i v, unsigned n) SX_EACH_INT((uint32_t)v.lane[i] << n)
+static inline __m512i _mm512_srli_epi32(__m512i v, unsigned n) SX_EACH_INT((uint32_t)v.lane[i] >> n)
+static inline __m512 _mm512_permutexvar_ps(__m512i v, __m512 table) SX_EACH_LANE(table.lane[v.lane[i] & 15])
+static inline float sx_half(uint16_t h) {
+  const int e = h >> 10 & 31, m = h & 1023;
+  const float x = e == 31 ? (m ? __builtin_nanf("") : __builtin_inff())
+                          : __builtin_ldexpf((float)(e ? m + 1024 : m), (e ? e : 1) - 25);
+  return h >> 15 ? -x : x;
+}
+static inline __m512 _mm512_cvtph_ps(__m256i v) SX_EACH_LANE(sx_half(((const uint16_t *)&v)[i]))
+#define _mm512_set_ps(p, o, n, m, l, k, j, i, h, g, f, e, d, c, b, a) \
+  _mm512_loadu_ps((const float[16]){a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p})
 #define SX_EACH_BYTE(e) { uint8_t b[16]; __m128i r; int i; for (i = 0; i < 16; i++) b[i] = (uint8_t)(e); memcpy(&r, b, 16); return r; }
 static inline __m128i _mm512_cvtepi32_epi8(__m512i v) SX_EACH_BYTE(v.lane[i])
 static inline __m128i _mm512_cvtusepi32_epi8(__m512i v) SX_EACH_BYTE((uint32_t)v.lane[i] > 255 ? 255 : v.lane[i])

@@ -8,23 +8,27 @@ from dataclasses import replace
 import numpy as np
 
 from sardonyx.errors import RunError
-from sardonyx.kernel.expr import Buffer, Fold, Load, Local, Size, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Size, walk
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
-from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.types import Array, TensorType
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.program import Launch, Origin, Program, unused
+from sardonyx.types import Array, TensorType, float32
+
+LARGE = 256  # elements of a weight of which it is told how it came about
 
 
 def fold_constants(program: Program, fused: bool = True) -> Program:
     """Launches, and single Computes into temporaries, that read only weights become weights."""
     weights = dict(program.weights)
-    tensors = dict(program.tensors)
+    tensors, origins = dict(program.tensors), dict(program.origins)
     launches = []
     for launch in program.launches:
-        folded = _fold(launch, weights, tensors, fused)
+        folded = _fold(launch, weights, tensors, origins, fused)
         if folded is not None:
             launches.append(folded)
-    return drop_unused(replace(program, weights=weights, tensors=tensors, launches=tuple(launches)))
+    made = replace(program, weights=weights, tensors=tensors, launches=tuple(launches))
+    return drop_unused(replace(made, origins=origins))
 
 
 def drop_unused(program: Program) -> Program:
@@ -55,7 +59,11 @@ def _trimmed(launch: Launch) -> Launch:
 
 
 def _fold(
-    launch: Launch, weights: dict[str, Array], tensors: dict[str, TensorType], fused: bool
+    launch: Launch,
+    weights: dict[str, Array],
+    tensors: dict[str, TensorType],
+    origins: dict[int, Origin],
+    fused: bool,
 ) -> Launch | None:
     """The launch without its constant part; None if nothing is left of it."""
     kernel = launch.kernel
@@ -71,6 +79,9 @@ def _fold(
             rest.append(s)
         else:
             found[value[0]] = value[1]
+            origin = _origin(s, value[1], {**known, **found}, origins)
+            if origin is not None:
+                origins[id(value[1])] = origin
     if not found:
         return launch
     for name, b in zip(launch.writes, kernel.outputs, strict=True):
@@ -101,6 +112,34 @@ def _value(
     except RunError:
         return None
     return root, array
+
+
+def _origin(
+    s: Stmt, value: Array, known: Mapping[Buffer, Array], origins: Mapping[int, Origin]
+) -> Origin | None:
+    """How s has computed value, where that takes fewer bytes to tell."""
+    whole = isinstance(s, Compute) and s.buffer.base is None and s.buffer.dtype is float32
+    if not isinstance(s, Compute) or not whole or value.size < LARGE:
+        return None
+    made = {b: origins[id(x)] for b, x in known.items() if id(x) in origins}
+
+    def load(e: Load) -> Expr | None:
+        origin = made.get(e.buffer)
+        if origin is None or e.default is not None:
+            return None
+        there: dict[Axis, Expr] = dict(zip(origin.axes, e.index, strict=True))
+        return rewrite(origin.expr, there)
+
+    expr = rewrite(s.expr, {}, load)
+    nodes = list(walk(expr))
+    read = {e.buffer.root for e in nodes if isinstance(e, Load)}
+    arrays = dict(known)
+    for origin in made.values():
+        arrays |= origin.known
+    bits = sum(b.dtype.bits * arrays[b].size for b in read)
+    if any(isinstance(e, Fold | Iterate) for e in nodes) or bits >= 8 * value.nbytes:
+        return None
+    return Origin(value, s.axes, expr, {b: arrays[b] for b in read})
 
 
 def _is_concrete(s: Compute, touched: Iterable[Buffer]) -> bool:

@@ -22,6 +22,7 @@ from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.halves import hold_halves
+from sardonyx.passes.held import hold_narrow
 from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
@@ -64,6 +65,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         write_borders,
         pack,
         fold,
+        partial(hold_narrow, roomy=roomy),
         pair_fours,
         join_attention,
         join_rows,

@@ -11,12 +11,12 @@ before and after each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sardonyx.errors import InternalError
 from sardonyx.graph import Operation
-from sardonyx.kernel.expr import Buffer, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
@@ -62,10 +62,21 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """How a weight that was computed has its elements, at these axes, of narrower ones."""
+
+    value: Array
+    axes: tuple[Axis, ...]
+    expr: Expr
+    known: Mapping[Buffer, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """Launches in order. `inputs` are fed (overridable initializers last), `weights` are tensors
     with a value known now; `tensors` types both, and everything between. Those `joined` are written
-    by several launches, each elements of its own (passes/joined.py)."""
+    by several launches, each elements of its own (passes/joined.py). origins: by the identity of
+    the value of a weight."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -73,6 +84,7 @@ class Program:
     weights: Mapping[str, Array]
     launches: tuple[Launch, ...]
     joined: frozenset[str] = frozenset()
+    origins: Mapping[int, Origin] = field(default_factory=dict)
 
     @property
     def is_fixed(self) -> bool:

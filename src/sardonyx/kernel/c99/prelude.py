@@ -17,6 +17,7 @@ COMMON = ("choice.h", "product.h")
 TILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "contract.h": (r"\bsx_contract(?:_part)?\(", COMMON),
     "contract_half.h": (r"\bsx_contract_half(?:_part)?\(", (*COMMON, "contract.h")),
+    "contract_narrow.h": (r"\bsx_contract_narrow(?:_part)?\(", (*COMMON, "contract.h")),
     "contract_f64.h": (r"\bsx_contract_f64(?:_part)?\(", COMMON),
     "contract_i16.h": (r"\bsx_contract_i16(?:_part)?\(", (*COMMON, "contract_vnni.h")),
     "contract_u8.h": (r"\bsx_contract_u8(?:_whole)?(?:_part)?\(", (*COMMON, "contract_vnni.h")),

@@ -21,6 +21,7 @@ from sardonyx.kernel.c99.contract import (
     limit_of,
     merged,
 )
+from sardonyx.kernel.c99.held import Held, declared, held_of, parts_of
 from sardonyx.kernel.c99.print_finish import blocks_of
 from sardonyx.kernel.c99.print_plain import Plain, address_text, finished, plain_of
 from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
@@ -55,13 +56,15 @@ CALLS = {
     t.uint8: "sx_contract_u8",
 }
 HALF = "sx_contract_half"
+NARROW = "sx_contract_narrow"
 OF_WHOLE = "sx_contract_u8_whole"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
     """A Contraction whose B is packed: rows and terms as sx_contract walks them. pairs: of each few
-    terms of B that are taken at once, whether they are taken with the next, if that is known."""
+    terms of B that are taken at once, whether they are taken with the next, if that is known.
+    held: how B is held in fewer bits."""
 
     c: Contraction
     packed: Load
@@ -69,6 +72,7 @@ class Product:
     runs: tuple[Walk, ...]
     pairs: Load | None
     plain: Plain | None
+    held: Held | None = None
 
 
 def packed_product(s: Compute) -> Product | None:
@@ -76,13 +80,14 @@ def packed_product(s: Compute) -> Product | None:
     lanes = _lanes_of(s)
     c = None if lanes is None else contraction(s, lanes)
     packed, pairs = (None, None) if c is None else _operand(c.b)
-    if c is None or packed is None or not _is_packed(c, packed):
+    held = None if c is None or packed is None else held_of(c)
+    if c is None or packed is None or not (held or _is_packed(c, packed)):
         return None
     plain, runs = plain_of(c) or plain_of_bytes(c), runs_of(c)
     rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
     if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
         return None
-    return Product(c, packed, tuple(rows), tuple(runs), pairs, plain)
+    return Product(c, packed, tuple(rows), tuple(runs), pairs, plain, held)
 
 
 def _operand(b: Expr) -> tuple[Load | None, Load | None]:
@@ -92,13 +97,17 @@ def _operand(b: Expr) -> tuple[Load | None, Load | None]:
             return b, None
         case Where(Load() as pairs, Load() as x, y) if x is y:
             return x, pairs
-    return None, None
+    parts = parts_of(b)
+    return (None if parts is None else parts[0]), None
 
 
 def _lanes_of(s: Compute) -> Axis | None:
     """The axis whose index mod 16 is the last index of the second factor, or the last but one."""
     for e in walk(s.expr):
         found = factors(e) if isinstance(e, Fold) and e.kind == "dot" else None
+        parts = parts_of(found[1]) if found else None
+        if parts is not None and len(parts[0].index) > 2:
+            return _axis_of(parts[0].index[2])
         match _operand(found[1])[0] if found else None:
             case Load(_, (*_, lane, _)) as w if w.dtype.is_integer:
                 return _axis_of(lane)
@@ -186,19 +195,22 @@ def runs_of(c: Contraction) -> list[Walk]:
     return found
 
 
-def is_half(c: Contraction) -> bool:
+def is_half(p: Product) -> bool:
     """Whether the last block of lanes is at most half in use, and there are tiles for that, which
     take longer to compile than all others."""
+    c = p.c
     n, each = c.lanes.extent, c.rows * c.terms
-    large = not isinstance(each, int) or each >= LEAST
+    large = p.held is None and (not isinstance(each, int) or each >= LEAST)
     return c.a.dtype is t.float32 and isinstance(n, int) and 0 < n % LANES <= LANES // 2 and large
 
 
-def call_of(c: Contraction) -> str:
-    """The function that computes c."""
-    if c.a.dtype is t.uint8 and limit_of(c.fold) == WHOLE:
+def call_of(p: Product) -> str:
+    """The function that computes p."""
+    if p.held is not None:
+        return NARROW
+    if p.c.a.dtype is t.uint8 and limit_of(p.c.fold) == WHOLE:
         return OF_WHOLE
-    return HALF if is_half(c) else CALLS[c.a.dtype]
+    return HALF if is_half(p) else CALLS[p.c.a.dtype]
 
 
 def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
@@ -208,7 +220,7 @@ def print_product(p: Product, names: Writer, helpers: list[list[str]], scope: Sc
     if names.threads and can_share(c.compute, work):
         return _shared_product(p, names, helpers, scope)
     heads = [names.loop(w.axes[0]) for w in c.batch]
-    body = [*_product(p, names, helpers, scope), f"{call_of(c)}(&product);"]
+    body = [*_product(p, names, helpers, scope), f"{call_of(p)}(&product);"]
     return [*heads, "{", *body, "}", *["}"] * len(heads)]
 
 
@@ -221,12 +233,12 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
     blocks = product((*(w.extent for w in c.n), blocks_of(c)))
     fields = [
         address_text(names, names.pointers[c.a.buffer.root], c.origin, (*c.around, *c.batch)),
-        _operand_address(p, p.packed, names),
+        _operand_address(p, p.packed, names) if p.held is None else "&narrow",
         *(names.size(d) for d, _ in rows),
         *(names.size(d) for _, d in rows),
         names.size(blocks),
         names.size(_terms(c) * LANES),
-        names.size(blocks_of(c)) if is_half(c) else "0",
+        names.size(blocks_of(c)) if is_half(p) else "0",
         "0" if p.pairs is None else _operand_address(p, p.pairs, names),
         "runs",
         str(len(segments(p))),
@@ -240,6 +252,7 @@ def _product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) 
         *lines,
         f"const sx_run runs[] = {{{listed}}};",
         *_edges(p),
+        *([] if p.held is None else [declared(p.held, names)]),
         f"const sx_product product = {{{', '.join(fields)}}};",
     ]
 
@@ -270,7 +283,7 @@ def edges_of(p: Product) -> list[list[Dim]]:
 def _back(p: Product, names: Writer, scope: Scope) -> str:
     """Each turn of the loop around p that reads the same B goes through it the other way: what does
     not fit a cache is then read from it in part."""
-    if not scope.loops or is_half(p.c):
+    if not scope.loops or is_half(p):
         return "0"
     inner = scope.loops[-1]
     return "0" if inner in free_axes(p.packed)[id(p.packed)] else names.given[inner]
@@ -292,7 +305,7 @@ def shape_of(p: Product) -> str | None:
     if not all(isinstance(d, int) for d in numbers):
         return None
     texts = (f"{word} {' '.join(':'.join(map(str, x)) for x in part)}" for word, part in parts)
-    return f"{call_of(p.c)} {', '.join(texts)}"
+    return f"{call_of(p)} {', '.join(texts)}"
 
 
 def _units(p: Product) -> Dim:
@@ -303,7 +316,7 @@ def _units(p: Product) -> Dim:
 def _shared_product(p: Product, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """p, shared out by chunks of rows and blocks of lanes."""
     c = p.c
-    call = call_of(c)
+    call = call_of(p)
     rows, terms = names.size(c.rows), names.size(c.terms)
     blocks = names.size(product((*(w.extent for w in c.n), blocks_of(c))))
     units = f"{blocks} * (({rows} + chunk - 1) / chunk)"
@@ -352,7 +365,7 @@ def segments(p: Product) -> list[list[Dim]]:
         return [n, run.a, run.extent, *extents, *[1] * missing, *steps, x]
 
     extents = [w.extent for w in loops]
-    if not loops and isinstance(run.extent, int) and run.extent > LONGEST:
+    if not loops and p.held is None and isinstance(run.extent, int) and run.extent > LONGEST:
         return cut(run.extent, run.extent, run.a)
     if p.c.tail is None:
         return [segment(run.extent, 0, *extents)]
