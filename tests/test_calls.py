@@ -199,3 +199,43 @@ def test_a_feed_that_is_dropped_meanwhile_is_still_read(way: str) -> None:
 
     feeds: dict[object, Array] = {"a": X.copy(), Key(): X}
     assert quick(engine, feeds) == (X + X).tobytes()  # type: ignore[arg-type]
+
+
+def large(way: str) -> tuple[NativeEngine, list[dict[str, Array]], list[bytes]]:
+    """An engine whose output malloc would ask the system for, three feeds, and their results."""
+    net = Net()
+    feeds = [{"x": np.full((300, 400), i, np.float32)} for i in range(3)]
+    net.give(net.op("Neg", net.feed("x", feeds[0]["x"])))
+    engine = NativeEngine(net.graph())
+    engine.run(feeds[0])
+    return engine, feeds, [np.negative(f["x"]).tobytes() for f in feeds]
+
+
+def test_large_outputs_that_somebody_has_are_not_written_again(way: str) -> None:
+    engine, feeds, wanted = large(way)
+    whole = [engine.quick(f) for f in feeds]
+    views = [engine.quick(f)[0].reshape(-1)[1:] for f in feeds]  # type: ignore[index]
+    fed = engine.quick({"x": whole[1][0]})  # type: ignore[index]
+    assert [found[0].tobytes() for found in whole if found] == wanted
+    assert [view.tobytes() for view in views] == [w[4:] for w in wanted]
+    assert fed is not None
+    assert fed[0].tobytes() == feeds[1]["x"].tobytes()
+
+
+def test_large_outputs_that_nobody_has_are_written_again() -> None:
+    if calls.glue() is None:
+        pytest.skip("Python's headers are not here")
+    engine, feeds, _ = large("glue")
+    places = {engine.quick(f)[0].ctypes.data for f in (*feeds, *feeds)}  # type: ignore[index]
+    assert len(places) == 1
+
+
+def test_what_became_of_a_large_output_does_not_show_in_the_next(way: str) -> None:
+    engine, feeds, wanted = large(way)
+    for i in range(3):
+        (y,) = engine.quick(feeds[i]) or [np.zeros(0)]
+        assert y.shape == (300, 400)
+        assert y.flags.writeable
+        assert y.tobytes() == wanted[i]
+        y.shape = (400, 300)
+        y.setflags(write=False)

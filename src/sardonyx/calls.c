@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST = 64 }; /* inputs and outputs */
+enum { MOST = 64 };       /* inputs and outputs */
+enum { LARGE = 1 << 17 }; /* bytes that malloc asks the system for, which clears each page, and gives back */
 
 typedef struct {
   unsigned char *memory;
@@ -27,6 +28,8 @@ typedef struct {
   PyArray_Descr *descr;
   int rank;
   npy_intp shape[NPY_MAXDIMS];
+  PyObject *kept[2]; /* the last arrays of a large output: the caller may hold one while the next run writes */
+  int last;
 } sx_tensor;
 
 typedef struct {
@@ -36,6 +39,7 @@ typedef struct {
   const unsigned char *weights;
   const int64_t *dims, *offsets;
   npy_intp size, scratch;    /* N; where in M the scratch of further threads begins */
+  int keeps;                 /* whether large outputs are kept */
   uintptr_t parallel_for;    /* with what it is given; 0: one thread */
   void *pool;
   PyObject *idle, *allocate; /* a list of memories, what makes one more */
@@ -76,15 +80,29 @@ static PyObject *take(sx_call *c) {
   return PyObject_CallNoArgs(c->allocate);
 }
 
-/* The outputs as a list of new arrays, and where each lies. */
+/* An array for an output: one of before that nobody else has any more and that is as it was made, or a new one. */
+static PyObject *array(const sx_call *c, sx_tensor *t) {
+  PyObject *y;
+  int j;
+  for (j = 0; j < 2; j++) {
+    y = t->kept[j];
+    if (y && Py_REFCNT(y) == 1 && fits(y, t) && PyArray_ISWRITEABLE((PyArrayObject *)y)) return Py_NewRef(y);
+  }
+  Py_INCREF(t->descr);
+  y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
+  if (y && c->keeps && PyArray_NBYTES((PyArrayObject *)y) >= LARGE) {
+    t->last = !t->last;
+    Py_XSETREF(t->kept[t->last], Py_NewRef(y));
+  }
+  return y;
+}
+
+/* The outputs as a list of arrays, and where each lies. */
 static PyObject *empty(sx_call *c, void **out) {
   Py_ssize_t i;
   PyObject *found = PyList_New(c->outputs);
   for (i = 0; found && i < c->outputs; i++) {
-    const sx_tensor *t = &c->tensors[c->inputs + i];
-    PyObject *y;
-    Py_INCREF(t->descr);
-    y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
+    PyObject *y = array(c, &c->tensors[c->inputs + i]);
     if (!y) {
       Py_DECREF(found);
       return NULL;
@@ -159,6 +177,8 @@ static void drop(PyObject *self) {
   for (i = 0; c->tensors && i < c->inputs + c->outputs; i++) {
     Py_XDECREF(c->tensors[i].name);
     Py_XDECREF(c->tensors[i].descr);
+    Py_XDECREF(c->tensors[i].kept[0]);
+    Py_XDECREF(c->tensors[i].kept[1]);
   }
   PyMem_Free(c->tensors);
   Py_XDECREF(c->idle);
@@ -196,16 +216,18 @@ static int read_tensor(sx_tensor *t, PyObject *from) {
   return 1;
 }
 
-/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs, parallel_for, pool, scratch):
-   four addresses, N, the tensors as (name, dtype, shape), two addresses and an offset for threads */
+/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs, parallel_for, pool, scratch, keeps):
+   four addresses, N, the tensors as (name, dtype, shape), two addresses and an offset for threads, a truth value */
 static PyObject *make(PyObject *module, PyObject *args) {
   unsigned long long run, weights, dims, offsets, parallel_for, pool;
   Py_ssize_t size, scratch, i, n, m;
   PyObject *idle, *allocate, *held, *inputs, *outputs;
+  int keeps;
   sx_call *c;
   (void)module;
-  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!KKn", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
-                        &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &parallel_for, &pool, &scratch))
+  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!KKnp", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
+                        &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &parallel_for, &pool, &scratch,
+                        &keeps))
     return NULL;
   n = PyTuple_GET_SIZE(inputs), m = PyTuple_GET_SIZE(outputs);
   if (n > MOST || m > MOST) Py_RETURN_NONE;
@@ -216,7 +238,7 @@ static PyObject *make(PyObject *module, PyObject *args) {
   c->weights = (const unsigned char *)(uintptr_t)weights;
   c->dims = (const int64_t *)(uintptr_t)dims, c->offsets = (const int64_t *)(uintptr_t)offsets;
   c->parallel_for = (uintptr_t)parallel_for, c->pool = (void *)(uintptr_t)pool;
-  c->size = size, c->scratch = scratch, c->inputs = n, c->outputs = m;
+  c->size = size, c->scratch = scratch, c->keeps = keeps, c->inputs = n, c->outputs = m;
   Py_INCREF(idle), Py_INCREF(allocate), Py_INCREF(held);
   c->idle = idle, c->allocate = allocate, c->held = held;
   c->tensors = PyMem_Calloc((size_t)(n + m) + 1, sizeof(sx_tensor));

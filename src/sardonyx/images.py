@@ -166,7 +166,7 @@ class ImageEngine:
             size = self._size(made, sizes)
             prepared = calls.Prepared(
                 self._run, self._weights, table, offsets, size, self._idle, inputs, outputs,
-                self._pool, made.size,
+                self._pool, made.size, image.plan is not None,
             )  # fmt: skip
             self._calls[key] = calls.prepared(prepared), made
         self._calls.move_to_end(key)

@@ -283,6 +283,7 @@ class NativeEngine:
             outputs,
             self._pool,
             made.size,
+            not compiled.source.symbols,
         )
         return prepared(call)
 
