@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nets import Net, check_engines
 from test_passes import check
 
-from sardonyx.passes import attention
+from sardonyx.passes import attention, blocks
 
 N = 12  # extents: every operation fits every tensor [2, N, N]
 Step = Callable[[Net, Random, str, str], str | list[str]]
@@ -21,8 +21,9 @@ Step = Callable[[Net, Random, str, str], str | list[str]]
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention goes by a few rows, however little it is."""
-    for name, value in (("LEAST", 0), ("FEWEST", 4), ("ROWS", 2)):
-        monkeypatch.setattr(attention, name, value)
+    monkeypatch.setattr(attention, "LEAST", 0)
+    monkeypatch.setattr(blocks, "FEWEST", 4)
+    monkeypatch.setattr(blocks, "ROWS", 2)
 
 
 def cut(net: Net, x: str, axis: int, first: int, end: int, by: int = 1) -> str:
