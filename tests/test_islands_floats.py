@@ -45,7 +45,6 @@ def test_conv_with_a_bias_that_is_a_float(kinds: tuple[Any, Any], fed: bool) -> 
     zw, sw = byte(of_w, 8), np.abs(RANDOM.standard_normal(8)).astype(F) / 50
     m.constants |= {"w": w, "b": b}
     if fed:
-        m.constants["from"] = np.array(0, np.int64)
         m.add("ReduceMin", [m.add("Cast", ["x"], "f", to=1)], "least", keepdims=0)
         m.add("Add", ["b", m.add("Mul", ["least", m.constant("none", 0)], "zero")], "b_there")
     zx = of_x(5)
