@@ -19,12 +19,11 @@ from typing import TypeGuard
 from sardonyx.dims import extreme, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_product import Product, packed_product
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
-from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, mapped, statements
-from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load, lift, walk
+from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, statements
 from sardonyx.passes.blocks import Block, Parts, in_place, rows_of
 from sardonyx.passes.pack import FEW_ROWS
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, merged
 from sardonyx.passes.rows import at_own
 
 LEAST = 1 << 17  # bytes of all scores that are worth it, where these are a number
@@ -53,7 +52,7 @@ def join_attention(program: Program) -> Program:
             if len(found.writes) != 1 or len(chain) > MOST:
                 break
             chain.append(first)
-            joined = _merged(found, joined, name)
+            joined = merged(found, joined)
         if kernel is not None:
             for i in chain:
                 launches[i] = None
@@ -97,38 +96,6 @@ def _source(launch: Launch) -> str | None:
         large = [b for b in loads if b.base is None and b.shape == made[at].buffer.shape]
         at = large[0] if large else None
     return None if at is None else given.get(at)
-
-
-def _merged(first: Launch, second: Launch, name: str) -> Launch:
-    """One launch; what the second reads of the first is scratch."""
-    (out,) = first.kernel.outputs
-    inputs: dict[str, Buffer] = {}
-    same: dict[Buffer, Buffer] = {}
-    for launch in (first, second):
-        for n, b in zip(launch.reads, launch.kernel.inputs, strict=True):
-            if n is not None and b is not None:
-                same[b] = out if n == name else inputs.setdefault(n, b)
-
-    def load(e: Load) -> Expr | None:
-        root = same.get(e.buffer.root, e.buffer.root)
-        if root is e.buffer.root:
-            return None
-        plain = e.buffer.base is None
-        b = root if plain else Buffer(e.buffer.name, e.buffer.dtype, e.buffer.shape, base=root)
-        return Load(b, e.index, e.mode, e.default)
-
-    steps = (*first.kernel.body, *second.kernel.body)
-    body = (mapped(s, lambda e: rewrite(e, {}, load), lambda b: b) for s in steps)
-    kernel = Kernel(
-        name=f"{first.kernel.name}_{second.kernel.name}",
-        inputs=tuple(inputs.values()),
-        outputs=second.kernel.outputs,
-        temporaries=(*first.kernel.temporaries, out, *second.kernel.temporaries),
-        constants=(*first.kernel.constants, *second.kernel.constants),
-        body=tuple(body),
-    )
-    operations = (*first.operations, *second.operations)
-    return Launch(kernel, tuple(inputs), second.writes, operations)
 
 
 def blocked(kernel: Kernel) -> Kernel | None:

@@ -13,6 +13,7 @@ from sardonyx.passes.attention import join_attention
 from sardonyx.passes.averages import near_sums
 from sardonyx.passes.borders import write_borders
 from sardonyx.passes.bounds import constant_bounds
+from sardonyx.passes.chains import join_chains
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
 from sardonyx.passes.constants import fold_constants
@@ -68,6 +69,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         partial(hold_narrow, roomy=roomy),
         pair_fours,
         join_attention,
+        join_chains,
         join_rows,
         gather_rows,
         partial(write_joined, roomy=roomy),

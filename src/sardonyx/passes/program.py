@@ -10,14 +10,15 @@ before and after each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sardonyx.errors import InternalError
 from sardonyx.graph import Operation
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
-from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.ir import Compute, Kernel, mapped
+from sardonyx.kernel.rewrite import rewrite
 from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 
@@ -125,6 +126,43 @@ def by_statement(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Lau
         constants = tuple(x for x in kernel.constants if x in loaded)
         own = Kernel(kernel.name, inputs, (b,), (), constants, (s,))
         yield replace(launch, kernel=own, reads=tuple(map(names.get, inputs)), writes=(names[b],))
+
+
+def merged(first: Launch, second: Launch, kept: Collection[str] = ()) -> Launch:
+    """One launch, the second's body behind the first's. What the first writes is scratch, but for
+    what is kept."""
+    made = dict(zip(first.writes, first.kernel.outputs, strict=True))
+    left = {name: b for name, b in made.items() if name in kept}
+    inputs: dict[str, Buffer] = {}
+    same: dict[Buffer, Buffer] = {}
+    for launch in (first, second):
+        for name, b in zip(launch.reads, launch.kernel.inputs, strict=True):
+            if name is not None and b is not None:
+                same[b] = made.get(name) or inputs.setdefault(name, b)
+
+    def load(e: Load) -> Expr | None:
+        root = same.get(e.buffer.root, e.buffer.root)
+        if root is e.buffer.root:
+            return None
+        plain = e.buffer.base is None
+        b = root if plain else Buffer(e.buffer.name, e.buffer.dtype, e.buffer.shape, base=root)
+        return Load(b, e.index, e.mode, e.default)
+
+    body = (*first.kernel.body, *second.kernel.body)
+    kernel = Kernel(
+        name=f"{first.kernel.name}_{second.kernel.name}",
+        inputs=tuple(inputs.values()),
+        outputs=(*left.values(), *second.kernel.outputs),
+        temporaries=(
+            *first.kernel.temporaries,
+            *(b for name, b in made.items() if name not in left),
+            *second.kernel.temporaries,
+        ),
+        constants=(*first.kernel.constants, *second.kernel.constants),
+        body=tuple(mapped(s, lambda e: rewrite(e, {}, load), lambda b: b) for s in body),
+    )
+    operations = tuple(dict.fromkeys((*first.operations, *second.operations)))
+    return Launch(kernel, tuple(inputs), (*left, *second.writes), operations)
 
 
 def unused(stem: str, tensors: Mapping[str, TensorType]) -> str:

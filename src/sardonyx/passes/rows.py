@@ -34,7 +34,7 @@ def join_steps(program: Program) -> Program:
 
 
 def _in_one(launch: Launch) -> Launch:
-    kernel, body = launch.kernel, _computes(launch.kernel)
+    kernel, body = launch.kernel, computes(launch.kernel)
     folds = (e for s in body for e in walk(s.expr) if isinstance(e, Fold | Iterate))
     if len(body) < 2 or any(folds):
         return launch
@@ -43,7 +43,7 @@ def _in_one(launch: Launch) -> Launch:
     return replace(launch, kernel=replace(kernel, body=made, temporaries=written))
 
 
-def _computes(kernel: Kernel) -> tuple[Compute, ...]:
+def computes(kernel: Kernel) -> tuple[Compute, ...]:
     """The statements, if they are all of these, and nothing is seen under another shape."""
     found = tuple(s for s in kernel.body if isinstance(s, Compute))
     return found if len(found) == len(kernel.body) and not kernel.views else ()
@@ -55,11 +55,11 @@ def join_rows(program: Program) -> Program:
 
 
 def _joined(launch: Launch) -> Launch:
-    kernel, computes = launch.kernel, _computes(launch.kernel)
-    if len(computes) < 2:
+    kernel, given = launch.kernel, computes(launch.kernel)
+    if len(given) < 2:
         return launch
     bits = any(op.op_type == "BitCast" for op in launch.operations)
-    body = computes if bits else inlined(computes, kernel)
+    body = given if bits else inlined(given, kernel)
     made: list[Stmt] = []
     for run, depth in runs(body):
         made += in_rows(run, depth, kernel, body) if depth else run
