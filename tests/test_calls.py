@@ -230,6 +230,21 @@ def test_large_outputs_that_nobody_has_are_written_again() -> None:
     assert len(places) == 1
 
 
+def test_large_outputs_that_grow_run_by_run_lie_where_those_before_lay() -> None:
+    if calls.glue() is None:
+        pytest.skip("Python's headers are not here")
+    net = Net()
+    net.give(net.op("Neg", net.feed("x", np.ones((300, 400), np.float32))))
+    engine = NativeEngine(net.graph(sizes={300: "N"}))
+    places, held = set(), np.zeros(0)
+    for n in range(352, 400):
+        (held,) = engine.run({"x": np.full((n, 400), n, np.float32)}).values()
+        assert held.shape == (n, 400)
+        assert (held == -n).all()
+        places.add(held.ctypes.data)
+    assert len(places) <= 8  # two for each size that bytes are rounded up to
+
+
 def test_what_became_of_a_large_output_does_not_show_in_the_next(way: str) -> None:
     engine, feeds, wanted = large(way)
     for i in range(3):

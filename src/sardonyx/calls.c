@@ -1,4 +1,4 @@
-/* What calls.py compiles once for this Python: programs of fixed sizes as objects that are called with the
+/* What calls.py compiles once for this Python: programs for fixed sizes as objects that are called with the
    feeds. A call takes its arrays as they are and holds no lock while the program runs; whatever is not of the
    expected type, shape and layout gives None, and the caller takes the long way. */
 #define PY_SSIZE_T_CLEAN
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST = 64 };       /* inputs and outputs */
+enum { MOST = 256 };      /* inputs and outputs */
 enum { LARGE = 1 << 17 }; /* bytes that malloc asks the system for, which clears each page, and gives back */
 
 typedef struct {
@@ -28,8 +28,6 @@ typedef struct {
   PyArray_Descr *descr;
   int rank;
   npy_intp shape[NPY_MAXDIMS];
-  PyObject *kept[2]; /* the last arrays of a large output: the caller may hold one while the next run writes */
-  int last;
 } sx_tensor;
 
 typedef struct {
@@ -39,10 +37,10 @@ typedef struct {
   const unsigned char *weights;
   const int64_t *dims, *offsets;
   npy_intp size, scratch;    /* N; where in M the scratch of further threads begins */
-  int keeps;                 /* whether large outputs are kept */
   uintptr_t parallel_for;    /* with what it is given; 0: one thread */
   void *pool;
   PyObject *idle, *allocate; /* a list of memories, what makes one more */
+  PyObject *blocks;          /* a list of what large outputs lie in, of all calls of a program */
   PyObject *held;            /* what lives as long as the call: library, weights, tables */
   Py_ssize_t inputs, outputs;
   sx_tensor *tensors; /* inputs, then outputs */
@@ -80,21 +78,43 @@ static PyObject *take(sx_call *c) {
   return PyObject_CallNoArgs(c->allocate);
 }
 
-/* An array for an output: one of before that nobody else has any more and that is as it was made, or a new one. */
-static PyObject *array(const sx_call *c, sx_tensor *t) {
-  PyObject *y;
-  int j;
-  for (j = 0; j < 2; j++) {
-    y = t->kept[j];
-    if (y && Py_REFCNT(y) == 1 && fits(y, t) && PyArray_ISWRITEABLE((PyArrayObject *)y)) return Py_NewRef(y);
+/* n bytes or up to an eighth more, so that what grows run by run finds them again; at most twice as many as there
+   are outputs are kept: the caller may hold one while the next run writes. */
+static PyObject *block(sx_call *c, npy_intp n) {
+  npy_intp step = 1, i, unused = -1;
+  PyObject *b;
+  for (i = 0; i < PyList_GET_SIZE(c->blocks); i++) {
+    b = PyList_GET_ITEM(c->blocks, i);
+    if (Py_REFCNT(b) != 1 || !PyArray_CheckExact(b)) continue;
+    if (PyArray_SIZE((PyArrayObject *)b) >= n && PyArray_SIZE((PyArrayObject *)b) / 2 <= n) return Py_NewRef(b);
+    unused = i;
   }
+  while (n >> 4 >= step) step *= 2;
+  if (n <= NPY_MAX_INTP - step) n = (n + step - 1) / step * step;
+  b = PyArray_SimpleNew(1, &n, NPY_UINT8);
+  if (!b) return NULL;
+  if (PyList_GET_SIZE(c->blocks) < 2 * c->outputs) i = PyList_Append(c->blocks, b);
+  else if (unused >= 0) i = PyList_SetItem(c->blocks, unused, Py_NewRef(b));
+  if (i >= 0) return b;
+  Py_DECREF(b);
+  return NULL;
+}
+
+/* An array for an output; a large one in bytes that nobody has any more, where there are. */
+static PyObject *array(sx_call *c, sx_tensor *t) {
+  const npy_intp n = PyArray_MultiplyList(t->shape, t->rank) * PyDataType_ELSIZE(t->descr);
+  PyObject *b, *y;
   Py_INCREF(t->descr);
-  y = PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
-  if (y && c->keeps && PyArray_NBYTES((PyArrayObject *)y) >= LARGE) {
-    t->last = !t->last;
-    Py_XSETREF(t->kept[t->last], Py_NewRef(y));
-  }
-  return y;
+  if (n < LARGE) return PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
+  b = block(c, n);
+  y = !b ? NULL
+         : PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, PyArray_DATA((PyArrayObject *)b),
+                                NPY_ARRAY_CARRAY, NULL);
+  if (!b) Py_DECREF(t->descr);
+  if (y && PyArray_SetBaseObject((PyArrayObject *)y, b) == 0) return y; /* has taken b */
+  if (!y) Py_XDECREF(b);
+  Py_XDECREF(y);
+  return NULL;
 }
 
 /* The outputs as a list of arrays, and where each lies. */
@@ -177,11 +197,10 @@ static void drop(PyObject *self) {
   for (i = 0; c->tensors && i < c->inputs + c->outputs; i++) {
     Py_XDECREF(c->tensors[i].name);
     Py_XDECREF(c->tensors[i].descr);
-    Py_XDECREF(c->tensors[i].kept[0]);
-    Py_XDECREF(c->tensors[i].kept[1]);
   }
   PyMem_Free(c->tensors);
   Py_XDECREF(c->idle);
+  Py_XDECREF(c->blocks);
   Py_XDECREF(c->allocate);
   Py_XDECREF(c->held);
   PyObject_Free(self);
@@ -216,18 +235,17 @@ static int read_tensor(sx_tensor *t, PyObject *from) {
   return 1;
 }
 
-/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs, parallel_for, pool, scratch, keeps):
-   four addresses, N, the tensors as (name, dtype, shape), two addresses and an offset for threads, a truth value */
+/* make(run, weights, dims, offsets, size, idle, allocate, held, inputs, outputs, parallel_for, pool, scratch, blocks):
+   four addresses, N, the tensors as (name, dtype, shape), two addresses and an offset for threads, a list */
 static PyObject *make(PyObject *module, PyObject *args) {
   unsigned long long run, weights, dims, offsets, parallel_for, pool;
   Py_ssize_t size, scratch, i, n, m;
-  PyObject *idle, *allocate, *held, *inputs, *outputs;
-  int keeps;
+  PyObject *idle, *allocate, *held, *inputs, *outputs, *blocks;
   sx_call *c;
   (void)module;
-  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!KKnp", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
+  if (!PyArg_ParseTuple(args, "KKKKnO!OOO!O!KKnO!", &run, &weights, &dims, &offsets, &size, &PyList_Type, &idle,
                         &allocate, &held, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &parallel_for, &pool, &scratch,
-                        &keeps))
+                        &PyList_Type, &blocks))
     return NULL;
   n = PyTuple_GET_SIZE(inputs), m = PyTuple_GET_SIZE(outputs);
   if (n > MOST || m > MOST) Py_RETURN_NONE;
@@ -238,9 +256,9 @@ static PyObject *make(PyObject *module, PyObject *args) {
   c->weights = (const unsigned char *)(uintptr_t)weights;
   c->dims = (const int64_t *)(uintptr_t)dims, c->offsets = (const int64_t *)(uintptr_t)offsets;
   c->parallel_for = (uintptr_t)parallel_for, c->pool = (void *)(uintptr_t)pool;
-  c->size = size, c->scratch = scratch, c->keeps = keeps, c->inputs = n, c->outputs = m;
-  Py_INCREF(idle), Py_INCREF(allocate), Py_INCREF(held);
-  c->idle = idle, c->allocate = allocate, c->held = held;
+  c->size = size, c->scratch = scratch, c->inputs = n, c->outputs = m;
+  Py_INCREF(idle), Py_INCREF(blocks), Py_INCREF(allocate), Py_INCREF(held);
+  c->idle = idle, c->blocks = blocks, c->allocate = allocate, c->held = held;
   c->tensors = PyMem_Calloc((size_t)(n + m) + 1, sizeof(sx_tensor));
   for (i = 0; c->tensors && i < n + m; i++)
     if (!read_tensor(&c->tensors[i], i < n ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - n)))

@@ -73,7 +73,7 @@ def entry(library: ctypes.CDLL) -> Callable[[int], int]:
 class Prepared:
     """What a call needs: the entry point, the tables, N, the memories that are idle, the name,
     element type and shape of each input and output, the threads, and where in M their scratch
-    begins. keeps: memory of large outputs is used again once nobody else has it."""
+    begins. blocks: what large outputs lay in, which is used again once nobody else has it."""
 
     run: Callable[[int], int]
     weights: Array
@@ -85,7 +85,7 @@ class Prepared:
     outputs: tuple[Typed, ...]
     pool: Pool = ALONE
     scratch: int = 0
-    keeps: bool = False
+    blocks: list[Array] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +181,7 @@ def _by_glue(module: ModuleType, p: Prepared) -> Call | None:
     allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets, p.pool)
     made: Call | None = module.make(
         address, *tables, p.size, p.idle, allocate, held, p.inputs, p.outputs,
-        p.pool.parallel_for, p.pool.argument, p.scratch, p.keeps,
+        p.pool.parallel_for, p.pool.argument, p.scratch, p.blocks,
     )  # fmt: skip
     return made
 

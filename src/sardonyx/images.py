@@ -41,8 +41,9 @@ from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.memory import MEMORY_LIMIT
 from sardonyx.opened import Opened
 from sardonyx.ops.users import users
-from sardonyx.plan import Plan, plan
-from sardonyx.plan.outline import Outline, Slot, offsets_of
+from sardonyx.plan import Plan
+from sardonyx.plan.outline import Outline, Slot
+from sardonyx.plan.plans import Planned, Plans, always
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
@@ -98,12 +99,18 @@ class ImageEngine:
         self._pool = pool_of(threads)
         self._full: Engine | None = None
         self._idle: list[Array] = []
-        self._calls: OrderedDict[tuple[int, ...], tuple[calls.Call | None, Plan]] = OrderedDict()
+        self._blocks: list[Array] = []
+        self._calls: OrderedDict[tuple[int, ...], tuple[calls.Call | None, Planned]] = OrderedDict()
         self._lock = threading.RLock()
         self._recent = calls.Recent()
         self.quick = self._recent.quick  # what a session asks first
         if image.plan is not None:
-            self._recent.memory = self._size(image.plan, {}), image.plan.lower_bound
+            self._planned = always(image.plan, image.worker)
+            size = self._planned({}).size(self._pool.threads)
+            self._recent.memory = size, image.plan.lower_bound
+        else:
+            assert image.outline is not None
+            self._planned = Plans(image.outline, image.slots, image.worker, MEMORY_LIMIT).at
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
@@ -136,37 +143,28 @@ class ImageEngine:
             return None
         with self._lock:
             call, made = self._call(fed, sizes)
-        size = self._size(made, sizes)
+        size = made.size(self._pool.threads)
         outputs = None if call is None or size > MEMORY_LIMIT else call(fed)
         if outputs is not None:
             assert call is not None
-            self._recent.add(call, (size, made.lower_bound), ())
+            self._recent.add(call, (size, made.plan.lower_bound), ())
         return outputs
-
-    def _size(self, made: Plan, sizes: Mapping[str, int]) -> int:
-        """N: M for one thread, then the scratch of the others."""
-        return made.size_for(self._pool.threads, dims.evaluate(self._image.worker, sizes))
 
     def _call(
         self, fed: Mapping[str, Array], sizes: Mapping[str, int]
-    ) -> tuple[calls.Call | None, Plan]:
+    ) -> tuple[calls.Call | None, Planned]:
         image = self._image
         key = (*sizes.values(), *(n for x in image.inputs for n in fed[x].shape))
         if key not in self._calls:
             if len(self._calls) >= CALLS:
                 self._calls.popitem(last=False)
             table = np.array([sizes[s] for s in image.symbols] or [0], np.int64)
-            made, offsets = image.plan, np.zeros(1, np.int64)
-            if made is None:
-                assert image.outline is not None
-                made = plan(image.outline.at(sizes))
-                offsets = offsets_of(image.slots, made)
+            made = self._planned(sizes)
             inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in image.inputs)
             outputs = tuple(_typed(n, self.graph.types[n], sizes) for n in image.outputs)
-            size = self._size(made, sizes)
             prepared = calls.Prepared(
-                self._run, self._weights, table, offsets, size, self._idle, inputs, outputs,
-                self._pool, made.size, image.plan is not None,
+                self._run, self._weights, table, made.offsets, made.size(self._pool.threads),
+                self._idle, inputs, outputs, self._pool, made.plan.size, self._blocks,
             )  # fmt: skip
             self._calls[key] = calls.prepared(prepared), made
         self._calls.move_to_end(key)

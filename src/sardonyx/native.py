@@ -20,7 +20,7 @@ import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
-from sardonyx.dims import Dim, evaluate
+from sardonyx.dims import Dim
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
@@ -34,17 +34,17 @@ from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
-from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.timeline import outline_of, timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import Plan, plan
-from sardonyx.plan.outline import offsets_of
+from sardonyx.plan.plans import Planned, Planner, Plans, always
 from sardonyx.settings import Tuning
 from sardonyx.threads import pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, in_memory
 
 SPECIALISED = 16  # compilations kept for concrete feeds
-PLANS = 64  # plans kept for concrete dims
+CALLS = 64  # kept for concrete dims
 TRAPS = {
     1: "an index is out of bounds",
     2: "a store is out of bounds",
@@ -55,8 +55,8 @@ TRAPS = {
 @dataclass(slots=True, eq=False)
 class _Compiled:
     """A program in machine code, with its weights. needed: the scratch that each thread but the
-    first needs, of each launch. plans: dims -> (plan, offsets table); calls: dims -> the short way
-    to call it."""
+    first needs, of each launch. planned: the plan for the numbers of the dims; calls: dims -> the
+    short way to call it."""
 
     program: Program
     source: Source
@@ -65,8 +65,8 @@ class _Compiled:
     run: Callable[[int], int]
     weights: Array
     needed: tuple[Dim, ...]
-    plans: OrderedDict[tuple[int, ...], tuple[Plan, Array]] = field(default_factory=OrderedDict)
-    calls: dict[tuple[int, ...], Call | None] = field(default_factory=dict)
+    planned: Planner
+    calls: OrderedDict[tuple[int, ...], Call | None] = field(default_factory=OrderedDict)
 
 
 class NativeEngine:
@@ -101,6 +101,7 @@ class NativeEngine:
         self._flexible = with_symbolic_values(graph) if self._deciding else graph
         self._specific = bool(self._deciding and value_inputs(self._flexible))
         self._idle: list[Array] = []
+        self._blocks: list[Array] = []
         self._lock = threading.RLock()
         self._recent = Recent(self._deciding)
         self.quick = self._recent.quick  # what a session asks first
@@ -117,21 +118,14 @@ class NativeEngine:
         }
         with self._lock:
             compiled, dims = self._choose(fed)
-            made, offsets = self._planned(compiled, dims)
-        memory = self._recent.memory = self._size(compiled, made, dims), made.lower_bound
-        key = _key(compiled, dims, fed)
-        call = compiled.calls.get(key)
+            made = compiled.planned(dims)
+        memory = self._recent.memory = made.size(self._pool.threads), made.plan.lower_bound
+        call = self._short(compiled, made, dims, fed)
         outputs = None if call is None else call(fed)
-        if outputs is not None:
-            found = dict(zip(compiled.program.outputs, outputs, strict=True))
-        else:
-            found = self._call(compiled, made, offsets, dims, fed)
-            if key not in compiled.calls and len(compiled.calls) < PLANS:
-                compiled.calls[key] = self._prepared(compiled, made, offsets, dims, fed)
-        call = compiled.calls.get(key)
-        if call is not None:
-            self._recent.add(call, memory, values_key(self._deciding, fed))
-        return found
+        if call is None or outputs is None:  # a trap, to be told in full
+            return self._call(compiled, made, dims, fed)
+        self._recent.add(call, memory, values_key(self._deciding, fed))
+        return dict(zip(compiled.program.outputs, outputs, strict=True))
 
     def general(self) -> _Compiled | None:
         """The one program for all shapes, if it has been made and no value decides a size."""
@@ -148,7 +142,7 @@ class NativeEngine:
             return self._recent.memory
         if general is None or general.plan is None:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return self._size(general, general.plan, {}), general.plan.lower_bound
+        return general.planned({}).size(self._pool.threads), general.plan.lower_bound
 
     def _choose(self, fed: Mapping[str, Array]) -> tuple[_Compiled, dict[str, int]]:
         """The program for these feeds, and the numbers of its symbolic dims."""
@@ -208,25 +202,18 @@ class NativeEngine:
         path = build.library(source.files(), progress=self._progress, common=source.tiles)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
         give_back()  # passes hold weights several times over
-        return _Compiled(program, source, made, path, run, weights, needed)
-
-    def _planned(self, compiled: _Compiled, dims: Mapping[str, int]) -> tuple[Plan, Array]:
-        if compiled.plan is not None:
-            return compiled.plan, np.zeros(1, np.int64)
-        key = tuple(dims[s] for s in compiled.source.symbols)
-        if key not in compiled.plans:
-            made = plan(timeline_of(compiled.program, dims))
-            compiled.plans[key] = made, offsets_of(compiled.source.slots, made)
-            if len(compiled.plans) > PLANS:
-                compiled.plans.popitem(last=False)
-        compiled.plans.move_to_end(key)
-        return compiled.plans[key]
+        worker = most(needed)
+        planned: Planner
+        if made is None:
+            planned = Plans(outline_of(program), source.slots, worker, self._limit).at
+        else:
+            planned = always(made, worker)
+        return _Compiled(program, source, made, path, run, weights, needed, planned)
 
     def _call(
         self,
         compiled: _Compiled,
-        made: Plan,
-        offsets: Array,
+        made: Planned,
         dims: Mapping[str, int],
         fed: Mapping[str, Array],
     ) -> dict[str, Array]:
@@ -236,19 +223,19 @@ class NativeEngine:
         kinds = [sized(program.tensors[n], dims) for n in program.outputs]
         outputs = [blank(*kind) for kind in kinds]
         table = _table(source, dims)
-        memory = self._memory(self._size(compiled, made, dims))
+        memory = self._memory(made.size(self._pool.threads))
         given, written = pointers(inputs), pointers(outputs)  # kept alive during the run
         context = Context(
             memory.ctypes.data,
             compiled.weights.ctypes.data,
             table.ctypes.data,
-            offsets.ctypes.data,
+            made.offsets.ctypes.data,
             ctypes.addressof(given),
             ctypes.addressof(written),
             0,
             self._pool.parallel_for,
             self._pool.argument,
-            memory.ctypes.data + made.size,
+            memory.ctypes.data + made.plan.size,
         )
         error = compiled.run(ctypes.addressof(context))
         self._idle.append(memory)
@@ -257,39 +244,48 @@ class NativeEngine:
         found = (read(y, *kind) for y, kind in zip(outputs, kinds, strict=True))
         return dict(zip(program.outputs, found, strict=True))
 
-    def _prepared(
+    def _short(
         self,
         compiled: _Compiled,
-        made: Plan,
-        offsets: Array,
+        made: Planned,
         dims: Mapping[str, int],
         fed: Mapping[str, Array],
     ) -> Call | None:
         """The short way to call the program with feeds of these shapes, if there is one."""
-        program = compiled.program
-        inputs = tuple((n, fed[n].dtype, fed[n].shape) for n in program.inputs if n in fed)
-        if len(inputs) != len(program.inputs):
+        size = made.size(self._pool.threads)
+        if any(n not in fed for n in compiled.program.inputs) or size > self._limit:
             return None
+        key = _key(compiled, dims, fed)
+        with self._lock:
+            if key not in compiled.calls:
+                compiled.calls[key] = prepared(self._prepared(compiled, made, dims, fed))
+                if len(compiled.calls) > CALLS:
+                    compiled.calls.popitem(last=False)
+            compiled.calls.move_to_end(key)
+            return compiled.calls[key]
+
+    def _prepared(
+        self,
+        compiled: _Compiled,
+        made: Planned,
+        dims: Mapping[str, int],
+        fed: Mapping[str, Array],
+    ) -> Prepared:
+        program = compiled.program
         kinds = ((n, *sized(program.tensors[n], dims)) for n in program.outputs)
-        outputs = tuple((n, dtype.numpy, shape) for n, dtype, shape in kinds)
-        call = Prepared(
+        return Prepared(
             compiled.run,
             compiled.weights,
             _table(compiled.source, dims),
-            offsets,
-            self._size(compiled, made, dims),
+            made.offsets,
+            made.size(self._pool.threads),
             self._idle,
-            inputs,
-            outputs,
+            tuple((n, fed[n].dtype, fed[n].shape) for n in program.inputs),
+            tuple((n, dtype.numpy, shape) for n, dtype, shape in kinds),
             self._pool,
-            made.size,
-            not compiled.source.symbols,
+            made.plan.size,
+            self._blocks,
         )
-        return prepared(call)
-
-    def _size(self, compiled: _Compiled, made: Plan, dims: Mapping[str, int]) -> int:
-        """N: M for one thread, then the scratch of the others."""
-        return made.size_for(self._pool.threads, evaluate(most(compiled.needed), dims))
 
     def _memory(self, size: int) -> Array:
         """M for one run: one that is idle, or a new one."""

@@ -1,0 +1,119 @@
+"""Plans of a program whose symbolic dims get their numbers when it runs.
+
+    plans = Plans(outline, slots, worker)
+    plans.at({"N": 4})        a plan with room for these sizes, and its table of offsets
+
+A plan is valid for all sizes that nowhere exceed those it was made for (docs/machine.md, section
+10). The first sizes get a plan of their own; after them sizes are rounded up, by an eighth at most:
+a cache of keys that grows by a token each run is planned eight times while it doubles.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx.dims import Dim, evaluate, product
+from sardonyx.errors import LimitExceeded
+from sardonyx.plan.outline import Outline, Slot, offsets_of
+from sardonyx.plan.place import plan
+from sardonyx.plan.timeline import Plan
+from sardonyx.types import Array, DType
+
+KEPT = 64  # plans
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """A plan for these numbers of the dims. worker: the scratch of each thread but the first."""
+
+    dims: Mapping[str, int]
+    plan: Plan
+    offsets: Array
+    worker: int
+
+    def size(self, threads: int) -> int:
+        """N: M for one thread, then the scratch of the others."""
+        return self.plan.size_for(threads, self.worker)
+
+
+Planner: TypeAlias = Callable[[Mapping[str, int]], Planned]
+
+
+def always(made: Plan, worker: Dim) -> Planner:
+    """The plan of a program without symbolic dims."""
+    found = Planned({}, made, np.zeros(1, np.int64), evaluate(worker, {}))
+    return lambda dims: found
+
+
+class Plans:
+    """The plans of one program. most: bytes of M that a plan for rounded sizes may have."""
+
+    def __init__(self, outline: Outline, slots: Sequence[Slot], worker: Dim, most: int) -> None:
+        self._outline, self._slots, self._worker, self._most = outline, slots, worker, most
+        self._made: OrderedDict[tuple[int, ...], Planned] = OrderedDict()
+        self._counts, self._pairs = _counts(outline), _pairs(outline)
+
+    def at(self, dims: Mapping[str, int]) -> Planned:
+        """A plan with room for these sizes. Raises LimitExceeded where no memory has it."""
+        if not self._made or tuple(dims.values()) in self._made:
+            return self._exact(dims)
+        wide = {name: _rounded(n) for name, n in dims.items()}
+        try:
+            found = self._exact(wide)
+        except LimitExceeded:
+            return self._exact(dims)
+        return found if self._covers(found, dims) else self._exact(dims)
+
+    def _exact(self, dims: Mapping[str, int]) -> Planned:
+        key = tuple(dims.values())
+        if key not in self._made:
+            made = plan(self._outline.at(dims))
+            offsets = offsets_of(self._slots, made)
+            self._made[key] = Planned(dims, made, offsets, evaluate(self._worker, dims))
+            if len(self._made) > KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return self._made[key]
+
+    def _covers(self, made: Planned, dims: Mapping[str, int]) -> bool:
+        """Whether the plan is valid for these numbers, too."""
+        sizes = (
+            (dtype.bytes(evaluate(n, dims)), dtype.bytes(evaluate(n, made.dims)))
+            for dtype, n in self._counts
+        )
+        return (
+            made.plan.size <= self._most
+            and all(here <= there for here, there in sizes)
+            and all(evaluate(x, dims) == evaluate(y, dims) for x, y in self._pairs)
+            and evaluate(self._worker, dims) <= made.worker
+        )
+
+
+def _rounded(n: int) -> int:
+    """n rounded up to four binary digits."""
+    step = 1 << max(0, n.bit_length() - 4)
+    return -(-n // step) * step
+
+
+def _counts(outline: Outline) -> list[tuple[DType, Dim]]:
+    """The numbers of elements of what lies in M, each once."""
+    inside = [x for n, x in outline.tensors.items() if n not in outline.outside]
+    kinds = (*inside, *(x for step in outline.scratch for x in step))
+    counts = ((x.dtype, product(x.shape or ())) for x in kinds)
+    return [(dtype, n) for dtype, n in dict.fromkeys(counts) if not isinstance(n, int)]
+
+
+def _pairs(outline: Outline) -> list[tuple[Dim, Dim]]:
+    """The numbers of bytes that share a place and are not the same expression."""
+
+    def size(name: str) -> Dim:
+        x = outline.tensors[name]
+        return product(x.shape or ()) * x.dtype.bits
+
+    pairs = ((size(a), size(b)) for s in outline.steps for a, b in (*s.views, *s.in_place))
+    return [(x, y) for x, y in dict.fromkeys(pairs) if x != y]
