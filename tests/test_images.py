@@ -16,6 +16,7 @@ from sardonyx import InferenceSession, build
 from sardonyx.errors import FeedError, RunError
 from sardonyx.images import ImageEngine, key_of
 from sardonyx.native import NativeEngine
+from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
 from sardonyx.ort.options import SessionOptions
 
 X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
@@ -72,6 +73,38 @@ def test_the_second_session_is_found_and_is_the_same(rows: int | str) -> None:
         assert [y.tobytes() for y in expected] == [y.tobytes() for y in found]
         assert first._sess.memory() == second._sess.memory()
     assert second._sess._full is None
+
+
+def repeated() -> bytes:
+    """y = x repeated n times along a new axis, its exponential."""
+    given = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8]),
+        helper.make_tensor_value_info("n", TensorProto.INT64, [1]),
+    ]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Concat", ["n", "s"], ["to"], axis=0),
+        helper.make_node("Expand", ["x", "to"], ["e"]),
+        helper.make_node("Exp", ["e"], ["y"]),
+    ]
+    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["M", "N", 8])]
+    graph = helper.make_graph(nodes, "g", given, made)
+    opsets = [helper.make_opsetid("", 18)]
+    data: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return data
+
+
+def test_values_that_decide_sizes_and_sizes_of_zero_are_in_images() -> None:
+    first, second = (InferenceSession(repeated()) for _ in range(2))
+    for n, x in ((3, X), (1, X), (0, X), (3, X[:2]), (40, X), (2, X[:0]), (0, X[:0]), (3, X)):
+        expected, found = (s.run(None, {"x": x, "n": np.array([n])})[0] for s in (first, second))
+        assert found.shape == (n, *x.shape)
+        assert found.tobytes() == expected.tobytes()
+        assert second._sess.memory() == first._sess.memory()
+    assert isinstance(second._sess, ImageEngine)
+    assert second._sess._full is None
+    with pytest.raises(Fail):
+        second.run(None, {"x": X, "n": np.array([-3])})
 
 
 @pytest.mark.parametrize("rows", [3, "N"])

@@ -77,6 +77,21 @@ def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
     return env
 
 
+def numbers(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
+    """The number of each symbolic dim: of the inputs' shapes, and of values that decide sizes.
+
+    Raises FeedError where a dim would have two.
+    """
+    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+    dims = unified(graph, types)
+    for name in graph.inputs:
+        value = graph.values.get(name)
+        if value is not None and value.dtype == object:
+            found = zip(value.flat, map(int, fed[name].flat), strict=True)
+            dims.update((str(d), n) for d, n in found if not isinstance(d, int))
+    return dims
+
+
 def _unify(name: str, expected: TensorType, given: TensorType, env: dict[str, int]) -> None:
     """Adds to env what the dims of `expected` are if the feed has the type `given`."""
     if expected.dtype is not given.dtype:

@@ -22,7 +22,7 @@ import shutil
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -36,7 +36,7 @@ from sardonyx import build, calls, dims
 from sardonyx import types as t
 from sardonyx.compiler import cpu_identity
 from sardonyx.errors import SardonyxError, Undetermined
-from sardonyx.feeds import checked, unified
+from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.memory import MEMORY_LIMIT
 from sardonyx.opened import Opened
@@ -63,7 +63,8 @@ LONGEST = 20  # bytes of it
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """What is kept. opened: the graph's inputs and outputs, without operations. inputs, outputs:
+    """What is kept. opened: the graph's inputs and outputs, without operations; its values are the
+    symbols that stand for those of inputs that decide sizes. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
     one. weights: their file and its size; "" where there are none. own: the libraries of Sardonyx's
     own C that a session calls. worker: the scratch of each thread but the first."""
@@ -87,8 +88,10 @@ class ImageEngine:
 
     name = "native"
 
-    def __init__(self, image: Image, full: Full, threads: int = 0) -> None:
+    def __init__(self, key: str, image: Image, full: Full, threads: int = 0) -> None:
         folder = build.cache_folder()
+        self._key, self._threads = key, threads
+        self._others: dict[tuple[str, ...], ImageEngine | None] = {}
         self.graph, self._image = image.opened.graph, image
         self._run = calls.entry(build.load(folder / image.library))
         weights = np.zeros(64, np.uint8)
@@ -102,7 +105,7 @@ class ImageEngine:
         self._blocks: list[Array] = []
         self._calls: OrderedDict[tuple[int, ...], tuple[calls.Call | None, Planned]] = OrderedDict()
         self._lock = threading.RLock()
-        self._recent = calls.Recent()
+        self._recent = calls.Recent(tuple(self.graph.values))
         self.quick = self._recent.quick  # what a session asks first
         if image.plan is not None:
             self._planned = always(image.plan, image.worker)
@@ -136,19 +139,33 @@ class ImageEngine:
         if any(n in feeds for n in graph.overridable):
             return None
         fed = {n: np.require(v, requirements=["C", "A"]) for n, v in checked(graph, feeds).items()}
-        sizes = unified(
-            graph, {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
-        )
+        sizes = numbers(graph, fed)
         if min(sizes.values(), default=1) < 1:
-            return None
+            other = self._with_zeros(sizes)
+            outputs = None if other is None else other._sized(feeds)
+            if other is not None and outputs is not None:
+                self._recent.memory = other.memory()
+            return outputs
         with self._lock:
             call, made = self._call(fed, sizes)
         size = made.size(self._pool.threads)
         outputs = None if call is None or size > MEMORY_LIMIT else call(fed)
         if outputs is not None:
             assert call is not None
-            self._recent.add(call, (size, made.plan.lower_bound), ())
+            key = values_key(self._recent.deciding, fed)
+            self._recent.add(call, (size, made.plan.lower_bound), key)
         return outputs
+
+    def _with_zeros(self, sizes: Mapping[str, int]) -> ImageEngine | None:
+        """The engine of the program for all shapes in which these dims are 0, if it was kept."""
+        zeros = tuple(name for name, n in sizes.items() if n == 0)
+        with self._lock:
+            if self._full is not None or min(sizes.values()) < 0:
+                return None
+            if zeros not in self._others:
+                found = find(key_with(self._key, zeros), self._make_full, self._threads)
+                self._others[zeros] = None if found is None else found[1]
+            return self._others[zeros]
 
     def _call(
         self, fed: Mapping[str, Array], sizes: Mapping[str, int]
@@ -194,7 +211,7 @@ def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEn
         if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
             return None
         build.take_own(image.own)
-        return image.opened, ImageEngine(image, full, threads)
+        return image.opened, ImageEngine(key, image, full, threads)
     except _BROKEN:
         return None
 
@@ -249,6 +266,11 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
     except (OSError, ValueError):
         return None
     return key.hexdigest()[:40] if last else None
+
+
+def key_with(key: str, zeros: Sequence[str]) -> str:
+    """The key of the program for dims that are 0."""
+    return sha256(repr((key, *zeros)).encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def _surroundings() -> tuple[object, ...]:

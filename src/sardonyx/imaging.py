@@ -8,8 +8,9 @@ from pathlib import Path
 from sardonyx.build import IMAGE, cache_folder, own_files, place
 from sardonyx.calls import glue
 from sardonyx.engines import Engine
-from sardonyx.images import Image, written
-from sardonyx.native import NativeEngine
+from sardonyx.graph import Graph
+from sardonyx.images import Image, key_with, written
+from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
 from sardonyx.passes.workers import most
@@ -17,9 +18,21 @@ from sardonyx.proved import checker
 
 
 def keep(key: str | None, opened: Opened, engine: Engine) -> None:
-    """Keeps what the model was made into, where one program serves all that may be fed."""
-    image = None if key is None else _image(opened, engine)
-    if key is None or image is None:
+    """Keeps what the model was made into, where one program serves all that may be fed, and what it
+    will be made into for dims that are 0."""
+    if key is None or not isinstance(engine, NativeEngine):
+        return
+    _keep(key, opened, engine.flexible, engine.general())
+
+    def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
+        _keep(key_with(key, zeros), opened, graph, made)
+
+    engine.keep = hear
+
+
+def _keep(key: str, opened: Opened, graph: Graph, made: Compiled | None) -> None:
+    image = None if made is None else _image(opened, graph, made)
+    if image is None:
         return
     try:
         place(cache_folder() / (key + IMAGE), [written(image)])
@@ -27,24 +40,21 @@ def keep(key: str | None, opened: Opened, engine: Engine) -> None:
         return  # the next session takes the long way too
 
 
-def _image(opened: Opened, engine: Engine) -> Image | None:
-    made = engine.general() if isinstance(engine, NativeEngine) else None
-    graph = opened.graph
+def _image(opened: Opened, graph: Graph, made: Compiled) -> Image | None:
     outside = (*graph.inputs, *graph.outputs, *graph.overridable)
     plain = all(n in graph.types and graph.types[n].dtype.kind in "fiub" for n in outside)
-    if made is None or not plain or graph.containers:
-        return None
     program, source = made.program, made.source
-    if tuple(program.inputs) != tuple(graph.inputs):
+    if not plain or graph.containers or tuple(program.inputs) != tuple(graph.inputs):
         return None
     types = {n: program.tensors[n] for n in outside if n in program.tensors}
+    symbols = {n: v for n, v in graph.values.items() if n in graph.inputs and v.dtype == object}
     lite = replace(
         graph,
         initializers={},
         operations=(),
         types={**{n: graph.types[n] for n in outside}, **types},
         declared={n: x for n, x in graph.declared.items() if n in outside},
-        values={},
+        values=symbols,
     )
     glue()
     if made.plan is None:  # its first run plans, which the checker looks at

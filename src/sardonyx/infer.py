@@ -15,7 +15,7 @@ operation's first input (TYPE_OF lists the operators for which that is wrong).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from weakref import WeakKeyDictionary
@@ -345,6 +345,22 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
         ),
         declared=False,
     )
+
+
+def with_zeros(graph: Graph, symbols: Iterable[str]) -> Graph:
+    """The graph where these symbolic dims are 0, and others any number from 1 on."""
+    env = dict.fromkeys(symbols, 0)
+    types = {n: tt.at(env) for n, tt in graph.types.items()}
+    declared = {n: tt.at(env) for n, tt in graph.declared.items()}
+    values = {n: _at(v, env) for n, v in graph.values.items() if n in graph.inputs}
+    made = replace(graph, types=types, declared=declared, values=values)
+    return _infer(made, declared=False)
+
+
+def _at(value: Array, sizes: Mapping[str, int]) -> Array:
+    """An array of Dims with numbers in the place of symbols."""
+    dims = TensorType(t.int64, tuple(value.flat)).at(sizes).shape or ()
+    return np.array(dims, object).reshape(value.shape)
 
 
 def with_symbolic_values(graph: Graph) -> Graph:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,9 +25,9 @@ from sardonyx.dims import Dim
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
-from sardonyx.feeds import checked, unified, values_key
+from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.graph import Graph
-from sardonyx.infer import bind, value_inputs, with_symbolic_values
+from sardonyx.infer import bind, value_inputs, with_symbolic_values, with_zeros
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned, blank, give_back, read, sized
@@ -53,7 +54,7 @@ TRAPS = {
 
 
 @dataclass(slots=True, eq=False)
-class _Compiled:
+class Compiled:
     """A program in machine code, with its weights. needed: the scratch that each thread but the
     first needs, of each launch. planned: the plan for the numbers of the dims; calls: dims -> the
     short way to call it."""
@@ -67,6 +68,9 @@ class _Compiled:
     needed: tuple[Dim, ...]
     planned: Planner
     calls: OrderedDict[tuple[int, ...], Call | None] = field(default_factory=OrderedDict)
+
+
+Keep: TypeAlias = Callable[[tuple[str, ...], Graph, Compiled], None]
 
 
 class NativeEngine:
@@ -92,11 +96,12 @@ class NativeEngine:
         tuning: Tuning | None = None,
     ) -> None:
         self.graph = graph
+        self.keep: Keep | None = None  # hears of programs for dims that are 0
         self._fused, self._schedule = fused, schedule
         self._progress, self._limit, self._tuning = progress, limit, tuning
         self._pool = pool_of(threads)
-        self._symbolic: dict[bool, _Compiled | None] = {}
-        self._special: OrderedDict[tuple[object, ...], _Compiled] = OrderedDict()
+        self._symbolic: dict[bool, Compiled | None] = {}
+        self._special: OrderedDict[tuple[object, ...], Compiled | None] = OrderedDict()
         self._deciding = value_inputs(graph)
         self._flexible = with_symbolic_values(graph) if self._deciding else graph
         self._specific = bool(self._deciding and value_inputs(self._flexible))
@@ -127,9 +132,14 @@ class NativeEngine:
         self._recent.add(call, memory, values_key(self._deciding, fed))
         return dict(zip(compiled.program.outputs, outputs, strict=True))
 
-    def general(self) -> _Compiled | None:
-        """The one program for all shapes, if it has been made and no value decides a size."""
-        return None if self._deciding or not self._schedule else self._symbolic.get(False)
+    def general(self) -> Compiled | None:
+        """The one program for all shapes, if it has been made."""
+        return None if self._specific or not self._schedule else self._symbolic.get(False)
+
+    @property
+    def flexible(self) -> Graph:
+        """The graph that `general` is made from: symbols stand for values that decide sizes."""
+        return self._flexible
 
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the compiled program, and the lower bound
@@ -144,40 +154,68 @@ class NativeEngine:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return general.planned({}).size(self._pool.threads), general.plan.lower_bound
 
-    def _choose(self, fed: Mapping[str, Array]) -> tuple[_Compiled, dict[str, int]]:
+    def _choose(self, fed: Mapping[str, Array]) -> tuple[Compiled, dict[str, int]]:
         """The program for these feeds, and the numbers of its symbolic dims."""
         overridden = any(n in fed for n in self.graph.overridable)
         general = None if self._specific else self._general(overridden)
         if general is not None:
-            dims = _dims(self._flexible, fed)
-            if min(dims.values(), default=1) >= 1:
-                return general, dims
+            dims = numbers(self._flexible, fed)
+            zeros = tuple(name for name, n in dims.items() if n == 0)
+            found = self._with_zeros(zeros, overridden) if zeros else general
+            if found is not None and min(dims.values(), default=0) >= 0:
+                return found, {name: n for name, n in dims.items() if n}
         return self._specialised(fed), {}
 
-    def _general(self, overridden: bool) -> _Compiled | None:
+    def _general(self, overridden: bool) -> Compiled | None:
         """The one program for all shapes; None where sizes are not known in general."""
         if overridden not in self._symbolic:
-            try:
-                made: _Compiled | None = self._compile(self._flexible, overridden)
-            except Undetermined:
-                made = None
-            self._symbolic[overridden] = made
+            self._symbolic[overridden] = self._compiled(self._flexible, overridden)
         return self._symbolic[overridden]
 
-    def _specialised(self, fed: Mapping[str, Array]) -> _Compiled:
-        values = values_key(self._deciding, fed)
+    def _with_zeros(self, zeros: tuple[str, ...], overridden: bool) -> Compiled | None:
+        """The one program for all shapes in which these dims, and no others, are 0."""
+
+        def make() -> Compiled | None:
+            graph = with_zeros(self._flexible, zeros)
+            made = self._compiled(graph, overridden)
+            if made is not None and self.keep is not None and not overridden:
+                self.keep(zeros, graph, made)
+            return made
+
+        return self._kept((zeros, overridden), make)
+
+    def _specialised(self, fed: Mapping[str, Array]) -> Compiled:
+        """The program for these shapes, and the values that decide sizes."""
         shapes = tuple((n, v.shape) for n, v in fed.items())
-        key = (values, tuple(sorted(shapes)))
-        if key not in self._special:
+
+        def make() -> Compiled:
             types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
             bound = bind(self.graph, types, fed)
-            self._special[key] = self._compile(bound, any(n in fed for n in bound.overridable))
+            return self._compile(bound, any(n in fed for n in bound.overridable))
+
+        made = self._kept((values_key(self._deciding, fed), tuple(sorted(shapes))), make)
+        assert made is not None
+        return made
+
+    def _kept(
+        self, key: tuple[object, ...], make: Callable[[], Compiled | None]
+    ) -> Compiled | None:
+        """What was made under the key, or is made now."""
+        if key not in self._special:
+            self._special[key] = make()
             if len(self._special) > SPECIALISED:
                 self._special.popitem(last=False)
         self._special.move_to_end(key)
         return self._special[key]
 
-    def _compile(self, graph: Graph, overridden: bool) -> _Compiled:
+    def _compiled(self, graph: Graph, overridden: bool) -> Compiled | None:
+        """The program of a graph; None where its sizes are not known in general."""
+        try:
+            return self._compile(graph, overridden)
+        except Undetermined:
+            return None
+
+    def _compile(self, graph: Graph, overridden: bool) -> Compiled:
         program = lower(graph, overridable=overridden)
         if self._schedule:
             program = optimise(program, self._fused, roomy=True, dots=build.has_dots())
@@ -208,11 +246,11 @@ class NativeEngine:
             planned = Plans(outline_of(program), source.slots, worker, self._limit).at
         else:
             planned = always(made, worker)
-        return _Compiled(program, source, made, path, run, weights, needed, planned)
+        return Compiled(program, source, made, path, run, weights, needed, planned)
 
     def _call(
         self,
-        compiled: _Compiled,
+        compiled: Compiled,
         made: Planned,
         dims: Mapping[str, int],
         fed: Mapping[str, Array],
@@ -246,7 +284,7 @@ class NativeEngine:
 
     def _short(
         self,
-        compiled: _Compiled,
+        compiled: Compiled,
         made: Planned,
         dims: Mapping[str, int],
         fed: Mapping[str, Array],
@@ -266,7 +304,7 @@ class NativeEngine:
 
     def _prepared(
         self,
-        compiled: _Compiled,
+        compiled: Compiled,
         made: Planned,
         dims: Mapping[str, int],
         fed: Mapping[str, Array],
@@ -298,23 +336,12 @@ class NativeEngine:
         return memory if len(memory) >= size else aligned(size, 0)
 
 
-def _dims(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
-    """The numbers of the symbolic dims. Raises FeedError where a dim would have two."""
-    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
-    dims = unified(graph, types)
-    for name in graph.inputs:
-        value = graph.values.get(name)
-        if value is not None and value.dtype == object:
-            dims.update(zip(map(str, value.flat), map(int, fed[name].flat), strict=True))
-    return dims
-
-
 def _table(source: Source, dims: Mapping[str, int]) -> Array:
     """The table of dims that a program with symbolic dims takes."""
     return np.array([dims[s] for s in source.symbols] or [0], np.int64)
 
 
-def _key(compiled: _Compiled, dims: Mapping[str, int], fed: Mapping[str, Array]) -> tuple[int, ...]:
+def _key(compiled: Compiled, dims: Mapping[str, int], fed: Mapping[str, Array]) -> tuple[int, ...]:
     """What the short way to call a program depends on: the dims, and the shapes of the feeds."""
     shapes = (n for x in compiled.program.inputs if x in fed for n in fed[x].shape)
     return (*(dims[s] for s in compiled.source.symbols), *shapes)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, divide, extreme, product
-from sardonyx.errors import InvalidModel, Undetermined
+from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
@@ -207,13 +207,15 @@ def _grouped_parts(
 
 def _before(k: Builder, seqlens: Tensor, length: Dim, total: Dim) -> Tensor:
     """How many places of the cache are held before the query's, for each batch."""
-    difference = total - length
-    if not isinstance(difference, int):
-        raise Undetermined(f"whether {length} is {total} depends on symbolic dims")
     flat = seqlens.reshaped((product(seqlens.shape),))
-    if difference == 0:
+    if total == length:
         return k.compute(flat.shape, lambda b: lift(0), t.int64)
-    return k.compute(flat.shape, lambda b: maximum(cast(flat[b], t.int64) + 1 - length, 0))
+
+    def held(b: Axis) -> Expr:
+        found = maximum(cast(flat[b], t.int64) + 1 - length, 0)
+        return found if isinstance(total - length, int) else where(lift(total).eq(length), 0, found)
+
+    return k.compute(flat.shape, held)
 
 
 def _present(

@@ -238,17 +238,13 @@ class InferenceSession(Session):
         assert source is not None
         with loading(source):
             key = self._key(source)
-            kept = find(
-                key,
-                lambda: self._engine(self._read(source).graph),
-                options.intra_op_num_threads,
-            )
+            kept = find(key, lambda: self._full(source, key), options.intra_op_num_threads)
             if kept is not None:
                 self._opened, self._sess = kept
                 self._graph = self._opened.graph
             else:
                 self._make(source)
-                self._keep(key)
+                self._keep(key, self._opened, self._sess)
         if self._profile is None:
             self._quick = getattr(self._sess, "quick", None)
 
@@ -287,10 +283,17 @@ class InferenceSession(Session):
         with self._event("session_initialization"):
             self._sess = self._engine(self._graph)
 
-    def _keep(self, key: str | None) -> None:
+    def _full(self, source: str | bytes, key: str | None) -> Engine:
+        """The engine for what an image cannot do."""
+        opened = self._read(source)
+        engine = self._engine(opened.graph)
+        self._keep(key, opened, engine)
+        return engine
+
+    def _keep(self, key: str | None, opened: Opened, engine: Engine) -> None:
         from sardonyx.imaging import keep
 
-        keep(key, self._opened, self._sess)
+        keep(key, opened, engine)
 
     def _engine(self, graph: Graph) -> Engine:
         from sardonyx.engines import make_engine
