@@ -216,16 +216,52 @@ def test_the_machine_keeps_nothing(own_cache: Path, monkeypatch: pytest.MonkeyPa
     assert not list(own_cache.glob("*.image"))
 
 
-def test_a_model_with_other_files_is_not_kept(tmp_path: Path, own_cache: Path) -> None:
-    """What lies in them may change while the model's own bytes stay."""
-    path = tmp_path / "m.onnx"
+def outside(path: Path, location: str = "w.bin") -> Path:
+    """The model with its weights in a file beside it."""
     proto = onnx.load_from_string(model())
-    onnx.save(proto, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(proto, path, save_as_external_data=True, location=location, size_threshold=0)
+    return path
+
+
+def test_the_files_that_a_model_names_are_part_of_its_key(tmp_path: Path) -> None:
+    path = outside(tmp_path / "m.onnx")
     first = InferenceSession(path).run(["y"], feeds())[0]
+    again = InferenceSession(path)
+    assert isinstance(again._sess, ImageEngine)
+    assert again.run(["y"], feeds())[0].tobytes() == first.tobytes()
     weights = np.fromfile(tmp_path / "w.bin", np.float32) * np.float32(2)
+    before = os.stat(tmp_path / "w.bin")
     weights.tofile(tmp_path / "w.bin")
-    assert InferenceSession(path).run(["y"], feeds())[0].tobytes() != first.tobytes()
-    assert not list(own_cache.glob("*.image"))
+    os.utime(tmp_path / "w.bin", ns=(before.st_atime_ns, before.st_mtime_ns))
+    changed = InferenceSession(path)
+    assert isinstance(changed._sess, NativeEngine)
+    assert changed.run(["y"], feeds())[0].tobytes() != first.tobytes()
+
+
+def test_a_model_whose_other_files_cannot_be_read_has_no_key(tmp_path: Path) -> None:
+    long = "x" * 200 + ".bin"
+    path = outside(tmp_path / "m.onnx", long)
+    assert key_of(path, ()) is not None
+    assert key_of(path.read_bytes(), ()) is None
+    (tmp_path / long).rename(tmp_path / "elsewhere")
+    assert key_of(path, ()) is None
+    (tmp_path / long).symlink_to(tmp_path / "elsewhere")
+    assert key_of(path, ()) is None
+
+
+def test_locations_that_are_not_written_as_usual_have_no_key(tmp_path: Path) -> None:
+    """As where the same entry states two, of which readers take the last."""
+    path = outside(tmp_path / "m.onnx")
+    data = path.read_bytes()
+    entry = b"\x6a\x11\x0a\x08location\x12\x05w.bin"
+    assert entry in data
+    for other in (
+        b"\x6a\x18\x0a\x08location\x12\x05w.bin\x12\x05v.bin",
+        b"\x6a\x11\x12\x05w.bin\x0a\x08location",
+        b"\x72\x11\x0a\x08location\x12\x05w.bin",
+    ):
+        path.write_bytes(data.replace(entry, other))
+        assert key_of(path, ()) is None
 
 
 def test_a_session_that_was_made_before_starts_no_process(tmp_path: Path) -> None:

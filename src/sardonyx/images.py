@@ -19,6 +19,7 @@ import os
 import pickle
 import re
 import shutil
+import stat
 import sys
 import threading
 from collections import OrderedDict
@@ -28,14 +29,15 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from sardonyx import build, calls, dims
 from sardonyx import types as t
+from sardonyx.beneath import components, open_beneath
 from sardonyx.compiler import cpu_identity
-from sardonyx.errors import SardonyxError, Undetermined
+from sardonyx.errors import InvalidModel, SardonyxError, Undetermined
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.memory import MEMORY_LIMIT
@@ -48,6 +50,8 @@ from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
 if TYPE_CHECKING:  # a session that was made before needs neither compiler nor operators
+    from hashlib import _Hash as Digest
+
     from sardonyx.engines import Engine
 
 Full: TypeAlias = "Callable[[], Engine]"
@@ -59,6 +63,8 @@ CALLS = 64  # kept for concrete dims
 # The key of an external tensor's file in protobuf; a length may be written in more bytes than one.
 LOCATION = re.compile(rb"\x0a(?:\x08|\x88\x80{0,8}\x00)location")
 LONGEST = 20  # bytes of it
+# An entry of a tensor's external_data as it is usually written: its size, the key, the location's.
+ENTRY = re.compile(rb"\x6a([\x80-\xff]?[\x00-\x7f])\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,8 +251,8 @@ def _read(data: bytes) -> Image:
 
 
 def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
-    """The key of a model with these options. None where the model cannot be read, refers to other
-    files, or may hold operators of users."""
+    """The key of a model with these options, of the bytes of the files that it names too. None
+    where one cannot be read, or the model may hold operators of users."""
     if users():
         return None
     key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
@@ -255,17 +261,47 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
         return None if LOCATION.search(source) else key.hexdigest()[:40]
     if not os.path.isfile(source):  # a pipe, say
         return None
-    last = b""
     try:
         with open(source, "rb") as file:  # not mapped: another process may cut it short meanwhile
-            while piece := file.read(1 << 20):
-                key.update(piece)
-                if LOCATION.search(last[1 - LONGEST :] + piece):
-                    return None
-                last = piece
-    except (OSError, ValueError):
+            named, size = _take(key, file)
+        if named:
+            key.update(_contents(Path(source)))
+    except (OSError, ValueError, InvalidModel):
         return None
-    return key.hexdigest()[:40] if last else None
+    return key.hexdigest()[:40] if size else None
+
+
+def _take(key: Digest, file: IO[bytes]) -> tuple[bool, int]:
+    """Takes a file into the key; whether it may name others, and its size."""
+    last, named, size = b"", False, 0
+    while piece := file.read(1 << 20):
+        key.update(piece)
+        named = named or bool(LOCATION.search(last[1 - LONGEST :] + piece))
+        last, size = piece, size + len(piece)
+    return named, size
+
+
+def _contents(source: Path) -> bytes:
+    """A digest of the model and of all external files that it names. ValueError where what it names
+    is not written as usual: each entry the key, then the location."""
+    data, key = source.read_bytes(), sha256()
+    key.update(data)
+    entries = [(m, _varint(m[1]), _varint(m[2])) for m in ENTRY.finditer(data)]
+    usual = all(m.end(1) + size == m.end() + length for m, size, length in entries)
+    if not usual or len(entries) != len(LOCATION.findall(data)):
+        raise ValueError("the locations of external data are not written as usual")
+    names = {data[m.end() : m.end() + length].decode() for m, _, length in entries}
+    for name in sorted(names):
+        with open(open_beneath(source.parent, components("a tensor", name)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError(f"{name} is not a file")
+            key.update(repr(name).encode())
+            _take(key, file)
+    return key.digest()
+
+
+def _varint(data: bytes) -> int:
+    return sum((byte & 127) << 7 * i for i, byte in enumerate(data))
 
 
 def key_with(key: str, zeros: Sequence[str]) -> str:
