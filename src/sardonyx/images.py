@@ -26,7 +26,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -295,8 +295,7 @@ def _contents(source: Path) -> bytes:
         with open(open_beneath(source.parent, components("a tensor", name)), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise ValueError(f"{name} is not a file")
-            key.update(repr(name).encode())
-            _take(key, file)
+            key.update(repr((name, file_digest(file, "sha256").digest())).encode())
     return key.digest()
 
 
