@@ -64,8 +64,9 @@ def test_recurrent_cells_agree_with_onnxruntime(op: str, direction: str) -> None
 def test_attributes_of_recurrent_cells_agree_with_onnxruntime(
     op: str, attributes: dict[str, Any]
 ) -> None:
-    outputs = 2 + (op == "LSTM")
-    compare(op, *recurrent(op, 1), outputs=outputs, hidden_size=HIDDEN, **attributes)
+    outputs, feeds = 2 + (op == "LSTM"), recurrent(op, 1)
+    feeds[2] *= np.float32(0.25)  # a state that Softplus makes grow is infinite for onnxruntime
+    compare(op, *feeds, outputs=outputs, hidden_size=HIDDEN, **attributes)
 
 
 @pytest.mark.parametrize("op", list(GATES))
