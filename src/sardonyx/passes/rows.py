@@ -18,7 +18,7 @@ from itertools import takewhile
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, is_move, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load, is_move, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, nested, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -78,8 +78,10 @@ def inlined(body: Sequence[Compute], kernel: Kernel, single: float = CHEAP) -> t
     left = {s.buffer: s for s in body}
     for b in kernel.temporaries:
         s = left.get(b)
-        most = single if sum(_reads(x, b) for x in left.values()) == 1 else CHEAP
-        if s is not None and _is_cheap(s, most) and all(_takes(x, s) for x in left.values()):
+        once = sum(_reads(x, b) for x in left.values()) == 1
+        if s is None or (_is_widened(s) and not once):
+            continue
+        if _is_cheap(s, single if once else CHEAP) and all(_takes(x, s) for x in left.values()):
             left = {x.buffer: _with(x, s) for x in left.values() if x is not s}
     return tuple(left.values())
 
@@ -93,6 +95,12 @@ def _is_cheap(s: Compute, most: float) -> bool:
     checked = any(isinstance(e, Load) and e.mode != "proven" for e in nodes)
     cost = sum(isinstance(e, Alu) and e.dtype.is_float for e in nodes)
     return not checked and cost <= most and not any(isinstance(e, Fold | Iterate) for e in nodes)
+
+
+def _is_widened(s: Compute) -> bool:
+    """Whether it converts what is narrower, as a byte: several lanes of it need several steps."""
+    casts = (e.x for e in walk(s.expr) if isinstance(e, Cast))
+    return any(isinstance(e, Load) and e.buffer.dtype.bits < 32 for e in casts)
 
 
 def _takes(reader: Compute, s: Compute) -> bool:
