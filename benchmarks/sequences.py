@@ -96,20 +96,20 @@ def _mask(net: Net) -> str:
 
 def gpt2prefill() -> onnx.ModelProto:
     """The sizes of GPT-2: 12 layers, width 768, 128 tokens at once, keys and values returned."""
-    return _gpt2(Size(12, 128, 768, 12), 0)
+    return gpt2(Size(12, 128, 768, 12), 0)
 
 
 def gpt2decode() -> onnx.ModelProto:
     """The sizes of GPT-2: one token after 255 others."""
-    return _gpt2(Size(12, 1, 768, 12), 255)
+    return gpt2(Size(12, 1, 768, 12), 255)
 
 
 def gpt2step() -> onnx.ModelProto:
     """One token after 255 others: 6 layers, width 384, keys and values given and returned."""
-    return _gpt2(Size(6, 1, 384, 6), 255)
+    return gpt2(Size(6, 1, 384, 6), 255)
 
 
-def _gpt2(size: Size, before: int) -> onnx.ModelProto:
+def gpt2(size: Size, before: int) -> onnx.ModelProto:
     """A decoder whose tokens see those before them, with so many keys and values given."""
     net, tokens = Net(), size.tokens
     x = net.op("Gather", net.weight(net.normal((VOCABULARY, size.width), 1)), "ids")
