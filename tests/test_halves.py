@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from nets import Net, check_engines
 from test_half import values
@@ -92,6 +93,23 @@ def test_what_is_computed_is_held_as_float32(kind: Any) -> None:
     used = {n for x in program.launches for n in (*x.reads, *x.writes) if n}
     halves = {n for n in used if program.tensors[n].dtype in (t.float16, t.bfloat16)}
     assert halves == {*program.inputs, *program.outputs}
+
+
+def test_what_control_flow_reads_keeps_its_type() -> None:
+    """What lies between two pieces of control flow is scheduled by itself."""
+    net, rng = Net(), np.random.default_rng(4)
+    x = net.feed("x", rng.standard_normal((4, 5)).astype(np.float16))
+    c = net.feed("c", np.array(True))
+    w = net.weight(rng.standard_normal((4, 5)).astype(np.float16))
+    h = net.op("Mul", net.op("Exp", x), w)
+    result = onnx.helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT16, [4, 5])
+    branches = {
+        name: onnx.helper.make_graph([onnx.helper.make_node(op, [h], ["b"])], name, [], [result])
+        for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
+    }
+    y = net.op("If", c, **branches)
+    net.give(net.op("Sigmoid", net.op("Mul", net.op("Exp", net.op("Tanh", x)), w)), y)
+    check_engines(net)
 
 
 def test_large_weights_keep_their_size() -> None:

@@ -43,7 +43,8 @@ def hold_halves(program: Program) -> Program:
 def _held(program: Program) -> set[str]:
     """The names of what is computed, small weights, and what moves elements of these."""
     fixed = {*program.inputs, *program.outputs, *program.joined}
-    held = {n for n, x in program.tensors.items() if x.dtype in HALVES and n not in fixed}
+    here = {*program.weights, *(n for launch in program.launches for n in launch.writes)} - fixed
+    held = {n for n in here if program.tensors[n].dtype in HALVES}
     for name, w in program.weights.items():
         if w.size > LARGEST or (name in held and bool(np.isnan(w).any())):
             held.discard(name)

@@ -127,10 +127,11 @@ def _parts(program: Program) -> Iterator[Program]:
 
 
 def _apart(part: Program, whole: Program, number: int) -> Program:
-    """The part with names of its own for the tensors that the passes made."""
+    """The part with names of its own for the tensors that the passes made, or made another type."""
 
     def name(old: str) -> str:
-        return old if old in whole.tensors else f"{old}/{number}"
+        same = whole.tensors.get(old) == part.tensors[old]
+        return old if same else f"{old}/{number}"
 
     launches = tuple(
         replace(
