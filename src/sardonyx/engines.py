@@ -21,7 +21,7 @@ from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError, Undetermined, UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
-from sardonyx.infer import undetermined, with_symbolic_values
+from sardonyx.infer import undetermined, value_inputs, with_symbolic_values
 from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
@@ -123,7 +123,9 @@ def make_engine(
 def _is_one(graph: Graph) -> bool:
     """Whether one program does it all: its sizes follow from those of its inputs, or from values of
     inputs that decide nothing else."""
-    return not is_staged(graph) or is_program(graph) or not is_staged(with_symbolic_values(graph))
+    if not is_staged(graph) or is_program(graph):
+        return True
+    return bool(value_inputs(graph)) and not is_staged(with_symbolic_values(graph))
 
 
 def supported(graph: Graph) -> None:

@@ -160,10 +160,12 @@ class NativeEngine:
         general = None if self._specific else self._general(overridden)
         if general is not None:
             dims = numbers(self._flexible, fed)
-            zeros = tuple(name for name, n in dims.items() if n == 0)
-            found = self._with_zeros(zeros, overridden) if zeros else general
-            if found is not None and min(dims.values(), default=0) >= 0:
-                return found, {name: n for name, n in dims.items() if n}
+            least = min(dims.values(), default=1)
+            if least < 1:
+                zeros = tuple(name for name, n in dims.items() if n == 0)
+                general = None if least < 0 else self._with_zeros(zeros, overridden)
+            if general is not None:
+                return general, {name: n for name, n in dims.items() if n}
         return self._specialised(fed), {}
 
     def _general(self, overridden: bool) -> Compiled | None:
