@@ -59,8 +59,8 @@ TABLE = {
     "engines": f"{SIZES} settings graph ops infer feeds machine stages whole compiler native",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages compiler build numpy mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
-    "images": f"{IR} beneath ops graph opened plan feeds memory compiler build calls threads engines"
-    " numpy",
+    "images": f"{IR} beneath ops graph opened plan feeds memory compiler build calls threads"
+    " engines numpy",
     "imaging": "graph opened passes build calls native engines images proved",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
