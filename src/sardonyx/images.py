@@ -292,9 +292,11 @@ def _contents(source: Path) -> bytes:
         raise ValueError("the locations of external data are not written as usual")
     names = {data[m.end() : m.end() + length].decode() for m, _, length in entries}
     for name in sorted(names):
-        with open(open_beneath(source.parent, components("a tensor", name)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ValueError(f"{name} is not a file")
+        handle = open_beneath(source.parent, components("a tensor", name))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise ValueError(f"{name} is not a file")
+        with open(handle, "rb") as file:
             key.update(repr((name, file_digest(file, "sha256").digest())).encode())
     return key.digest()
 

@@ -1,8 +1,9 @@
 """The native engine: a graph compiled to C for this host, and run.
 
-One compilation serves every shape where all sizes can be written in the symbolic dims; each
-concrete shape then has a plan of its own, cached. Where a size depends on a value (or a broadcast
-on whether a dim is 1), the graph is bound to the feeds and compiled for them.
+One compilation serves every shape where all sizes can be written in the symbolic dims, those of
+values that are fed included, and one more where some are 0; a plan serves many shapes
+(plan/plans.py). Where a size is not known so (a broadcast that depends on whether a dim is 1), the
+graph is bound to the feeds and compiled for them.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class NativeEngine:
             choices = lookup(chosen(program, self._tuning, self._progress))
             printer = partial(print_scheduled, threads=True, choices=choices)
         needed = worker_bytes(program)
+        worker = most(needed)
         units = os.cpu_count() or 1 if len(program.launches) > 8 else 1
         source = emit(
             program,
@@ -237,12 +239,11 @@ class NativeEngine:
             printer=printer,
             units=units,
             unfused=not self._fused,
-            worker=most(needed),
+            worker=worker,
         )
         path = build.library(source.files(), progress=self._progress, common=source.tiles)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
         give_back()  # passes hold weights several times over
-        worker = most(needed)
         planned: Planner
         if made is None:
             planned = Plans(outline_of(program), source.slots, worker, self._limit).at
