@@ -15,21 +15,21 @@ from dataclasses import dataclass, field, replace
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, divide, product
-from sardonyx.kernel.affine import affine, expression, quotient_of
+from sardonyx.kernel.affine import affine, expression, position, quotient_of
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.along import along_of, pays
-from sardonyx.kernel.c99.contract import factors, is_multiple
+from sardonyx.kernel.c99.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
-from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions
+from sardonyx.kernel.ir import Compute, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.reorders import LANES, PLAIN, placed, reorder
+from sardonyx.passes.turns import keeps_channels, towards, turned, turns
 from sardonyx.types import TensorType
 
-LANES = 16
-PLAIN = 0  # the number B of a tensor that is as the model has it
 LARGEST = 4096  # more channels are not kept last
 KINDS = (t.float32, t.int16, t.int8, t.uint8)
 
@@ -37,7 +37,8 @@ KINDS = (t.float32, t.int16, t.int8, t.uint8)
 def block_channels(program: Program) -> Program:
     """The program with these layouts from the first convolution of each chain to its last."""
     grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
-    state = _State(program, dict(program.tensors), grouped)
+    rows = turned(program, _source)
+    state = _State(program, dict(program.tensors), grouped, towards(program, _source), rows)
     for launch in program.launches:
         _place(launch, state)
     for name in program.outputs:
@@ -64,12 +65,14 @@ def _is_window(e: Fold) -> bool:
 
 @dataclass(slots=True)
 class _State:
-    """What the pass has made so far. grouped: what convolutions by groups read. have: tensor -> the
-    layouts it exists in, oldest first."""
+    """What the pass has made so far. grouped: what convolutions by groups read; towards and turned:
+    as turns.py has them. have: tensor -> the layouts it exists in, oldest first."""
 
     program: Program
     tensors: dict[str, TensorType]
     grouped: frozenset[str]
+    towards: frozenset[str]
+    turned: frozenset[str]
     launches: list[Launch] = field(default_factory=list)
     have: dict[str, list[int]] = field(default_factory=dict)
     names: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -88,12 +91,12 @@ class _State:
         if block not in known:
             self._declare(name, block)
             reads, writes = (self.name(name, known[0]),), (self.name(name, block),)
-            kernel = _reorder(self.tensors[name], known[0], block)
+            kernel = reorder(self.tensors[name], known[0], block)
             self.launches.append(Launch(kernel, reads, writes, ()))
             self.have[name] = [*known, block]
 
     def _declare(self, name: str, block: int) -> None:
-        self.tensors[self.name(name, block)] = _placed(self.tensors[name], block)
+        self.tensors[self.name(name, block)] = placed(self.tensors[name], block)
 
     def name(self, name: str, block: int) -> str:
         """What the tensor is called in a layout."""
@@ -107,9 +110,9 @@ class _State:
 
 def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layouts that suit it."""
-    found = convolution(launch)
-    terms = None if found is None else factors(found)
-    source = transformed(launch) if terms is None else name_of(launch, terms[0])
+    if keeps_channels(launch, state.tensors) and _carried(launch, state):
+        return
+    found, source = convolution(launch), _source(launch)
     if found is not None and source is not None:
         ends = [state.tensors[name] for name in (source, *launch.writes)]
         source = None if _is_thin(found, ends) else source
@@ -123,21 +126,60 @@ def _place(launch: Launch, state: _State) -> None:
         tries = [given | {source: b} for b in kinds] + [given]
     for reads in tries:
         moved = {n: b for n, b in reads.items() if b != PLAIN}
-        if (source is None and not moved) or len(launch.writes) != 1:
-            continue
-        (write,) = launch.writes
-        free = found is not None and not _by_groups(launch) and write not in state.grouped
-        near = () if free else moved.values()
-        for block in (*_preferred(state.tensors[write], near), PLAIN):
+        for block in _blocks(launch, source, moved, state):
             changed = _changed(launch, moved, block, state)
             if changed is not None:
                 for name, b in reads.items():
                     state.need(name, b)
                 state.launches.append(changed)
                 if block != PLAIN:
-                    state.made(write, block)
+                    state.made(launch.writes[0], block)
                 return
     _leave(launch, state)
+
+
+def _blocks(
+    launch: Launch, source: str | None, moved: Mapping[str, int], state: _State
+) -> list[int]:
+    """The layouts that what the launch writes may have, the best first; none where the launch has
+    nothing to do with layouts."""
+    if len(launch.writes) != 1:
+        return []
+    (write,) = launch.writes
+    turning = source is None and write in state.towards and turns(launch)
+    if source is None and not moved and not turning:
+        return []
+    if source is None and any(name in state.turned for name in moved):
+        return [PLAIN]
+    near: Iterable[int] = moved.values()
+    if turning or (source is not None and write in state.turned):
+        near = (LARGEST,)
+    elif convolution(launch) is not None and not _by_groups(launch) and write not in state.grouped:
+        near = ()
+    return [*_preferred(state.tensors[write], near), PLAIN]
+
+
+def _source(launch: Launch) -> str | None:
+    """The tensor of pixels and channels that a convolution reads."""
+    found = convolution(launch)
+    terms = None if found is None else factors(found)
+    return transformed(launch) if terms is None else name_of(launch, terms[0])
+
+
+def _carried(launch: Launch, state: _State) -> bool:
+    """Whether the launch, another view of the pixels, is one in the layout of what it reads."""
+    (read,), (write,) = launch.reads[:1], launch.writes
+    block = PLAIN if read is None else state.layouts(read)[0]
+    if read is None or block == PLAIN:
+        return False
+    state.made(write, block)
+    k = Builder(0)
+    have, want = (state.tensors[state.name(n, block)] for n in (read, write))
+    x = Tensor(Buffer("x", have.dtype, have.shape or ()))
+    kernel = k.kernel("view", (x,), (k.view(x, want.shape or ()),))
+    names = (state.name(read, block),), (state.name(write, block),)
+    state.launches.append(Launch(kernel, *names, launch.operations))
+    return True
 
 
 def _leave(launch: Launch, state: _State) -> None:
@@ -213,15 +255,6 @@ def _preferred(tensor: TensorType, near: Iterable[int], first: int = 0) -> list[
     return sorted(kinds, key=lambda b: b != first)
 
 
-def _placed(tensor: TensorType, block: int) -> TensorType:
-    if block == PLAIN:
-        return tensor
-    n, c, *space = tensor.shape or ()
-    whole = divide(c, block)
-    assert whole is not None
-    return TensorType(tensor.dtype, (n, whole, *space, block))
-
-
 def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State) -> Launch | None:
     """The launch with the tensors `reads`, and its output if `write`, in these layouts; None
     where an index would not stay affine, or there is nothing to change."""
@@ -242,11 +275,20 @@ def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State
         inputs=tuple(b if b is None else changed.get(b, b) for b in kernel.inputs),
         outputs=tuple(changed.get(b, b) for b in kernel.outputs),
         body=body,
-        views=(),
+        views=((0, 0),) if _stays(body) and len(kernel.inputs) == 1 else (),
     )
     names = tuple(n and state.name(n, reads.get(n, PLAIN)) for n in launch.reads)
     writes = tuple(state.name(n, write) for n in launch.writes)
     return replace(launch, kernel=slim, reads=names, writes=writes)
+
+
+def _stays(body: Sequence[Stmt]) -> bool:
+    """Whether each element is written where it was read."""
+    match body:
+        case (Compute(b, axes, Load(read, index, _, None)),) if b.dtype is read.dtype:
+            place = position(axes, b.shape)
+            return place is not None and place == position(index, read.shape)
+    return False
 
 
 def _is_turned(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> bool:
@@ -267,7 +309,7 @@ def _is_turned(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> bool:
 
 
 def _placed_buffer(b: Buffer, block: int) -> Buffer:
-    return Buffer(b.name, b.dtype, _placed(TensorType(b.dtype, b.shape), block).shape or ())
+    return Buffer(b.name, b.dtype, placed(TensorType(b.dtype, b.shape), block).shape or ())
 
 
 def _rewritten(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> tuple[Stmt, ...] | None:
@@ -280,7 +322,7 @@ def _rewritten(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> tuple[
             if found is None:
                 return None
             target, axes, given = found
-        expr = _loads_placed(s.expr, given, changed)
+        expr = _loadsplaced(s.expr, given, changed)
         if expr is None:
             return None
         made.append(Compute(target, axes, expr))
@@ -311,7 +353,7 @@ def _target(s: Compute, new: Buffer) -> tuple[Buffer, tuple[Axis, ...], dict[Axi
     return target, axes, dict(given)
 
 
-def _loads_placed(
+def _loadsplaced(
     e: Expr, given: Mapping[Axis, Expr], changed: Mapping[Buffer, Buffer]
 ) -> Expr | None:
     failed = False
@@ -341,36 +383,3 @@ def _index(x: Load, new: Buffer) -> tuple[Expr, ...] | None:
     if form is None or whole is None:
         return None
     return (n, expression(whole), *space, expression(form - whole * LANES))
-
-
-def _reorder(plain: TensorType, have: int, want: int) -> Kernel:
-    """What copies a tensor from one layout to another."""
-    k = Builder(0)
-    source = Tensor(Buffer("x", plain.dtype, _placed(plain, have).shape or ()))
-    shape = _placed(plain, want).shape or ()
-    if all(d == 1 for d in (plain.shape or ())[2:]):
-        out = k.view(source, shape)
-    elif have == LANES and want == PLAIN and is_multiple(shape[1], LANES):
-        n, c, *space = shape
-        blocks, out = (n, c // LANES, LANES, *space), k.tensor(shape, plain.dtype)
-        k.compute(blocks, lambda n, b, i, *at: source[(n, b, *at, i)], into=out.reshaped(blocks))
-    else:
-        out = k.compute(shape, lambda *i: source[_at(have, *_plain_index(want, i))])
-    return k.kernel("reorder", (source,), (out,))
-
-
-def _plain_index(block: int, index: Sequence[Expr]) -> tuple[Expr, ...]:
-    """The index in the model's layout of the element at an index of this one."""
-    if block == PLAIN:
-        return tuple(index)
-    n, whole, *space, lane = index
-    return (n, whole * block + lane if block == LANES else lane, *space)
-
-
-def _at(block: int, n: Expr, c: Expr, *space: Expr) -> tuple[Expr, ...]:
-    """The index in this layout of the element at an index of the model's."""
-    if block == PLAIN:
-        return (n, c, *space)
-    if block == LANES:
-        return (n, c // LANES, *space, c % LANES)
-    return (n, lift(0), *space, c)

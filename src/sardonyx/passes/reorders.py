@@ -1,0 +1,58 @@
+"""The layouts of channels-first tensors, and what copies a tensor from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx.dims import divide
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.c99.contract import is_multiple
+from sardonyx.kernel.expr import Buffer, Expr, lift
+from sardonyx.kernel.ir import Kernel
+from sardonyx.types import TensorType
+
+LANES = 16
+PLAIN = 0  # the number B of a tensor that is as the model has it
+
+
+def placed(tensor: TensorType, block: int) -> TensorType:
+    """The type of (N, C, ...) in the layout of a number."""
+    if block == PLAIN:
+        return tensor
+    n, c, *space = tensor.shape or ()
+    whole = divide(c, block)
+    assert whole is not None
+    return TensorType(tensor.dtype, (n, whole, *space, block))
+
+
+def reorder(plain: TensorType, have: int, want: int) -> Kernel:
+    """What copies a tensor (N, C, ...) from one layout to another."""
+    k = Builder(0)
+    source = Tensor(Buffer("x", plain.dtype, placed(plain, have).shape or ()))
+    shape = placed(plain, want).shape or ()
+    if all(d == 1 for d in (plain.shape or ())[2:]):
+        out = k.view(source, shape)
+    elif have == LANES and want == PLAIN and is_multiple(shape[1], LANES):
+        n, c, *space = shape
+        blocks, out = (n, c // LANES, LANES, *space), k.tensor(shape, plain.dtype)
+        k.compute(blocks, lambda n, b, i, *at: source[(n, b, *at, i)], into=out.reshaped(blocks))
+    else:
+        out = k.compute(shape, lambda *i: source[_at(have, *_plain_index(want, i))])
+    return k.kernel("reorder", (source,), (out,))
+
+
+def _plain_index(block: int, index: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The index in the model's layout of the element at an index of this one."""
+    if block == PLAIN:
+        return tuple(index)
+    n, whole, *space, lane = index
+    return (n, whole * block + lane if block == LANES else lane, *space)
+
+
+def _at(block: int, n: Expr, c: Expr, *space: Expr) -> tuple[Expr, ...]:
+    """The index in this layout of the element at an index of the model's."""
+    if block == PLAIN:
+        return (n, c, *space)
+    if block == LANES:
+        return (n, c // LANES, *space, c % LANES)
+    return (n, lift(0), *space, c)

@@ -1,0 +1,102 @@
+"""Rows of channels, as transformers have pixels, turned for convolutions, and back.
+
+    y (N, P, C) -> Transpose (N, C, P) -> Reshape (N, C, H, W) -> Conv -> Reshape -> Transpose
+
+With its channels last a convolution reads and writes rows as they are, so that nothing is turned.
+What is told here of a program decides where layout.py keeps channels last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from sardonyx.dims import product
+from sardonyx.kernel.expr import Buffer, Fold, Load, free_axes, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.passes.program import Launch, Program
+from sardonyx.types import TensorType
+
+Source: TypeAlias = Callable[[Launch], str | None]
+
+
+def keeps_channels(launch: Launch, tensors: Mapping[str, TensorType]) -> bool:
+    """Whether it is (N, C, ...) seen as (N, C, ...) with other axes of pixels."""
+    if (0, 0) not in launch.kernel.views or launch.reads[0] is None:
+        return False
+    have, want = (tensors[n].shape or () for n in (launch.reads[0], launch.writes[0]))
+    alike = min(len(have), len(want)) >= 3 and have[:2] == want[:2]
+    return alike and product(have[2:]) == product(want[2:])
+
+
+def turns(launch: Launch) -> bool:
+    """Whether it writes channels first and has them last: its filters are the channels, or it
+    reads channels side by side, and reads nothing side by side along an axis of pixels."""
+    s = launch.kernel.body[-1] if launch.kernel.body else None
+    if not isinstance(s, Compute) or s.buffer is not launch.kernel.outputs[0] or len(s.axes) < 3:
+        return False
+    _, channel, *space = s.axes
+    nodes = list(walk(s.expr))
+    loads = [e for e in nodes if isinstance(e, Load) and e.index]
+    free = free_axes(*(i for e in loads for i in e.index))
+    beside = False
+    for e in loads:
+        *outer, last = (free[id(i)] for i in e.index)
+        if not last.isdisjoint(space) and any(x - set(space) for x in outer):
+            return False
+        beside = beside or channel in last
+    return beside or any(isinstance(e, Fold) and e.kind == "dot" for e in nodes)
+
+
+def towards(program: Program, source: Source) -> frozenset[str]:
+    """The tensors that reach a convolution, whose input `source` tells, through what moves or
+    changes elements alone."""
+    found: set[str] = set()
+    for launch in reversed(program.launches):
+        read = source(launch)
+        if read is not None:
+            found.add(read)
+        elif any(name in found for name in launch.writes) and not turns(launch):
+            if not launch.kernel.views or keeps_channels(launch, program.tensors):
+                deep = (n for n in launch.reads if n and len(program.tensors[n].shape or ()) >= 3)
+                found.update(deep)
+    return frozenset(found)
+
+
+def turned(program: Program, source: Source) -> frozenset[str]:
+    """The tensors whose channels all readers take side by side, or as the terms of a sum."""
+    found: set[str] = set()
+    readers = program.readers()
+    for launch in reversed(program.launches):
+        for name in launch.writes:
+            shape = program.tensors[name].shape or ()
+            reading = [program.launches[i] for i in readers.get(name, ())]
+            if len(shape) < 3 or not reading or name in program.outputs:
+                continue
+            if all(_takes_rows(x, name, program, source, found) for x in reading):
+                found.add(name)
+    return frozenset(found)
+
+
+def _takes_rows(
+    launch: Launch, name: str, program: Program, source: Source, found: set[str]
+) -> bool:
+    if keeps_channels(launch, program.tensors):
+        return launch.writes[0] in found
+    if launch.call is not None or source(launch) is not None:
+        return False
+    names = zip(launch.kernel.inputs, launch.reads, strict=True)
+    read = {b for b, n in names if n == name and b is not None}
+    body = launch.kernel.body
+    return all(isinstance(s, Compute) and all(_side_by_side(s, read)) for s in body)
+
+
+def _side_by_side(s: Compute, read: set[Buffer]) -> Iterator[bool]:
+    """Of each load of the buffers `read`, whether its channels alone lie along the last axis of s
+    or the axes of a fold."""
+    along = {a for e in walk(s.expr) if isinstance(e, Fold) for a in e.axes} | set(s.axes[-1:])
+    loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.buffer.root in read]
+    free = free_axes(*(i for e in loads for i in e.index))
+    for e in loads:
+        rows = e.buffer.base is None and not free[id(e.index[1])].isdisjoint(along)
+        yield rows and free[id(e.index[-1])].isdisjoint(along)
