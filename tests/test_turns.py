@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from nets import Net, check_any_batch, check_engines
 
+from sardonyx.kernel.c99.print_product import packed_product
+from sardonyx.kernel.ir import Compute, statements
 from sardonyx.passes.layout import convolution
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -118,3 +120,29 @@ def test_an_output_of_the_graph_stays_channels_first() -> None:
     y = net.op("Transpose", product(net, x, 32, 32), perm=TURN)
     net.give(y, net.op("Conv", y, random(2, 8, 32, 3)))
     check_engines(net)
+
+
+def weighted(batch: int = 1, channels: int = 32, side: int = 8) -> Net:
+    """A product of each channel of a convolution with a matrix of its own."""
+    net = Net()
+    x = net.feed("x", random(1, batch, 3, side, side))
+    y = net.op("Conv", x, random(2, channels, 3, 3, 3), pads=[1, 1, 1, 1])
+    y = net.op("MatMul", y, net.feed("z", random(3, batch, channels, side, side)))
+    net.give(net.op("Conv", y, random(4, 16, channels, 1, 1)))
+    return net
+
+
+def test_a_product_within_channels_reads_channels_first() -> None:
+    check_engines(weighted())
+    (found,) = (x for x in launches(weighted()) if any(o.op_type == "MatMul" for o in x.operations))
+    assert {b.shape for b in found.kernel.inputs if b is not None} == {(1, 32, 8, 8)}
+
+
+def test_scores_with_their_heads_last_are_register_tiles() -> None:
+    net = Net()
+    q, k = (net.feed(n, random(i, 1, 4, 40, 24)) for i, n in enumerate("qk"))
+    scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
+    net.give(net.op("Transpose", scores, perm=[0, 2, 3, 1]))
+    check_engines(net)
+    (found,) = launches(net)
+    assert any(packed_product(s) for s in statements(found.kernel.body) if isinstance(s, Compute))

@@ -27,7 +27,7 @@ from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import LANES, PLAIN, placed, reorder
-from sardonyx.passes.turns import keeps_channels, towards, turned, turns
+from sardonyx.passes.turns import has_dot, keeps_channels, towards, turned, turns
 from sardonyx.types import TensorType
 
 LARGEST = 4096  # more channels are not kept last
@@ -151,6 +151,8 @@ def _blocks(
         return []
     if source is None and any(name in state.turned for name in moved):
         return [PLAIN]
+    if not (source or turning or convolution(launch)) and has_dot(launch):
+        return []
     near: Iterable[int] = moved.values()
     if turning or (source is not None and write in state.turned):
         near = (LARGEST,)

@@ -136,12 +136,14 @@ def _rows_last(a: Along, name: str) -> Pair:
 
 def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     """s with the lanes that suit it: along an axis of weights that fills them, the innermost of
-    several, else along its innermost axis."""
-    found = (contraction(s, axis) for axis in reversed(s.axes))
-    known = [c for c in found if c is not None and is_constant(c.b, constant)]
+    several; of two tensors along the innermost axis of one of them alone."""
+    made = (contraction(s, axis) for axis in reversed(s.axes))
+    found = [c for c in made if c is not None]
+    known = [c for c in found if is_constant(c.b, constant)]
     if known:
         return max(known, key=_in_use)
-    c = contraction(s, s.axes[-1]) if s.axes else None
+    inner = [c for c in found if c.lanes is s.axes[-1] or not is_constant(c.a, constant)]
+    c = inner[0] if inner else None
     rows: Dim = 0 if c is None else c.rows * times
     if c is None or c.terms == 1 or (isinstance(rows, int) and rows < FEW_ROWS):
         return None

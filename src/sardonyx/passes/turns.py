@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from sardonyx.dims import product
 from sardonyx.kernel.expr import Buffer, Fold, Load, free_axes, walk
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.ir import Compute, expressions
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
 
@@ -45,7 +45,13 @@ def turns(launch: Launch) -> bool:
         if not last.isdisjoint(space) and any(x - set(space) for x in outer):
             return False
         beside = beside or channel in last
-    return beside or any(isinstance(e, Fold) and e.kind == "dot" for e in nodes)
+    return beside or has_dot(launch)
+
+
+def has_dot(launch: Launch) -> bool:
+    """Whether it computes sums of products."""
+    every = walk(*(e for s in launch.kernel.body for e in expressions(s)))
+    return any(isinstance(e, Fold) and e.kind == "dot" for e in every)
 
 
 def towards(program: Program, source: Source) -> frozenset[str]:
