@@ -60,12 +60,12 @@ def towards(program: Program, source: Source) -> frozenset[str]:
     found: set[str] = set()
     for launch in reversed(program.launches):
         read = source(launch)
+        whole = not launch.kernel.views or keeps_channels(launch, program.tensors)
         if read is not None:
             found.add(read)
-        elif any(name in found for name in launch.writes) and not turns(launch):
-            if not launch.kernel.views or keeps_channels(launch, program.tensors):
-                deep = (n for n in launch.reads if n and len(program.tensors[n].shape or ()) >= 3)
-                found.update(deep)
+        elif whole and not turns(launch) and any(name in found for name in launch.writes):
+            deep = (n for n in launch.reads if n and len(program.tensors[n].shape or ()) >= 3)
+            found.update(deep)
     return frozenset(found)
 
 
