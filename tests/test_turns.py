@@ -146,3 +146,18 @@ def test_scores_with_their_heads_last_are_register_tiles() -> None:
     check_engines(net)
     (found,) = launches(net)
     assert any(packed_product(s) for s in statements(found.kernel.body) if isinstance(s, Compute))
+
+
+def windows(batch: int = 1, channels: int = 32, side: int = 2) -> Net:
+    """A product of the pixels of windows of a picture, as attention within windows has it."""
+    net = Net()
+    x = net.feed("x", random(1, batch, side, 7, side, 5, channels))
+    net.give(product(net, net.op("Transpose", x, perm=[0, 1, 3, 2, 4, 5]), channels, 48))
+    return net
+
+
+def test_windows_of_a_picture_are_gathered_before_their_product() -> None:
+    check_engines(windows())
+    moved, product = launches(windows())
+    assert [op.op_type for op in moved.operations] == ["Transpose"]
+    assert any(packed_product(s) for s in product.kernel.body if isinstance(s, Compute))

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
+from sardonyx.kernel.c99.contract import contraction
+from sardonyx.kernel.c99.print_product import is_walked
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -133,10 +135,23 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
     replaced = {b for b in buffers if b is not None}
-    if last.buffer is target:
-        return _merge(producer, last, consumer, replaced)
-    split = _split(uses, last, consumer)
-    return None if split is None else _merge(producer, last, split, replaced)
+    split = consumer if last.buffer is target else _split(uses, last, consumer)
+    merged = None if split is None else _merge(producer, last, split, replaced)
+    return merged if merged is not None and _still_walks(merged, uses) else None
+
+
+def _still_walks(merged: Launch, uses: Sequence[_Use]) -> bool:
+    """Whether register tiles walk each sum of products of the reader as they did before: what lies
+    in more pieces (windows of a picture, say) is moved first."""
+    before = {axis for u in uses for axis in _walked(u.compute)}
+    after = {axis for s in merged.kernel.body if isinstance(s, Compute) for axis in _walked(s)}
+    return before <= after
+
+
+def _walked(s: Compute) -> list[Axis]:
+    """The axes that may be lanes of register tiles."""
+    found = ((axis, contraction(s, axis)) for axis in s.axes)
+    return [axis for axis, c in found if c is not None and is_walked(c)]
 
 
 def _shows_bits(launch: Launch) -> bool:

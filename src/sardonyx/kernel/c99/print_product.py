@@ -83,11 +83,17 @@ def packed_product(s: Compute) -> Product | None:
     held = None if c is None or packed is None else held_of(c)
     if c is None or packed is None or not (held or _is_packed(c, packed)):
         return None
-    plain, runs = plain_of(c) or plain_of_bytes(c), runs_of(c)
-    rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
-    if len(rows) > MOST_ROWS or len(runs) - 1 > MOST_LOOPS:
+    if not is_walked(c):
         return None
-    return Product(c, packed, tuple(rows), tuple(runs), pairs, plain, held)
+    plain = plain_of(c) or plain_of_bytes(c)
+    plain = None if plain is not None and len(plain.rows) > MOST_ROWS else plain
+    rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
+    return Product(c, packed, tuple(rows), tuple(runs_of(c)), pairs, plain, held)
+
+
+def is_walked(c: Contraction) -> bool:
+    """Whether sx_contract walks its rows and its terms."""
+    return len(rows_of(c)) <= MOST_ROWS and len(runs_of(c)) - 1 <= MOST_LOOPS
 
 
 def _operand(b: Expr) -> tuple[Load | None, Load | None]:
