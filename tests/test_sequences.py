@@ -66,6 +66,13 @@ def loops(graph: Graph, first: type) -> list[tuple[Kernel, For]]:
     return [(k, s) for k, s in found if isinstance(s.body[0], first)]
 
 
+def products(block: For) -> int:
+    """How many products a step of a block takes, with what is packed."""
+    (turn,) = block.body
+    assert isinstance(turn, For)
+    return sum(isinstance(x, Compute) and packed_product(x) is not None for x in turn.body)
+
+
 @pytest.mark.parametrize("full", [False, True], ids=["plain", "full"])
 @pytest.mark.parametrize("form", FORMS)
 def test_threads_share_out_the_blocks(form: str, full: bool, small_units: None) -> None:
@@ -75,27 +82,41 @@ def test_threads_share_out_the_blocks(form: str, full: bool, small_units: None) 
     split, left = (loops(network(form, 16, full)[0], kind) for kind in (For, Compute))
     assert (len(split), len(left)) == ((ahead, back) if full else (ahead + back, 0))
     for kernel, s in split:
-        (turn,) = s.body
-        assert isinstance(turn, For)
         assert s.axis.extent == 2
-        products = [x for x in turn.body if isinstance(x, Compute) and packed_product(x)]
-        assert len(products) == (3 if form == "gru-batch-first" else 2)
+        assert products(s) == (3 if form == "gru-batch-first" else 2)
         assert share_of_loop(s, kernel) is not None
 
 
-@pytest.mark.parametrize("batch", [1, 15])
+@pytest.mark.parametrize("batch", [1, 11])
 def test_few_rows_go_together(batch: int) -> None:
     assert loops(network("lstm", batch)[0], For) == []
 
 
-def test_many_weights_are_read_for_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequences, "ROOM", 4 * HIDDEN * (INPUT + HIDDEN) * 4 - 1)
-    assert loops(network("lstm", 16)[0], For) == []
+@pytest.mark.parametrize(("room", "count"), [(INPUT + HIDDEN, 2), (HIDDEN, 1), (HIDDEN - 1, 0)])
+def test_blocks_read_weights_that_stay_near(
+    room: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With few, the products of the input are those of a step; with many, there are no blocks."""
+    monkeypatch.setattr(sequences, "ROOM", 4 * HIDDEN * room * 4)
+    split = [s for _, s in loops(network("lstm", 16)[0], For)]
+    assert [products(s) for s in split] == ([count] if count else [])
 
 
 @pytest.mark.parametrize(
     ("rows", "each"),
-    [(16, 8), (17, 17), (24, 12), (27, 27), (32, 8), (40, 10), (64, 16), (100, 25), (128, 32)],
+    [
+        (12, 6),
+        (14, 7),
+        (16, 8),
+        (17, 17),
+        (24, 12),
+        (27, 27),
+        (32, 8),
+        (40, 10),
+        (64, 16),
+        (100, 25),
+        (128, 32),
+    ],
 )
 def test_blocks_are_even_in_number(rows: int, each: int) -> None:
     assert sequences.rows_of(rows) == each

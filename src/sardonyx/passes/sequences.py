@@ -35,8 +35,8 @@ from sardonyx.kernel.ir import (
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
-LEAST = 16  # rows: with fewer, a step would read the weights of the input for too few
-FEWEST, MOST = 8, 32  # rows of a block
+LEAST = 12  # rows: with fewer, one thread takes longer for what the blocks read again
+FEWEST, FAIR, MOST = 6, 8, 32  # rows of a block; with FAIR, rather four blocks than two
 ROOM = 1 << 21  # bytes of weights, which each block reads in each step
 
 
@@ -86,9 +86,8 @@ def _parts(loop: For, kernel: Kernel) -> _Parts | None:
     if not _is_carried(units) or not _is_by_rows(units) or not _is_alone(loop, kernel):
         return None
     found = (_given(s, loop, units, kernel) for s in kernel.body)
-    given = next((x for x in found if x is not None), None)
-    weights = _weights(loop.body if given is None else (given.products, *loop.body))
-    return _Parts(loop, units, rows, given) if 0 < weights <= ROOM else None
+    near = (x for x in found if x and _weights((x.products, *loop.body)) <= ROOM)
+    return _Parts(loop, units, rows, next(near, None)) if 0 < _weights(loop.body) <= ROOM else None
 
 
 def _counted(s: Stmt) -> Axis | None:
@@ -157,7 +156,7 @@ def _given(s: Stmt, loop: For, units: Sequence[Unit], kernel: Kernel) -> _Given 
     later = kernel.body[kernel.body.index(s) :]
     changed = {b.root for x in later for b, _ in _written(x)}
     step, forms = found[0][0].index[0], {affine(e.index[0]) for e, _ in found}
-    same = len(forms) == 1 and free_axes(step)[id(step)] <= {loop.axis}
+    same = len(forms) == 1 and None not in forms and free_axes(step)[id(step)] <= {loop.axis}
     free = not any(isinstance(e, Load | Local) for e in walk(step))
     return _Given(s, step) if same and free and _stays(s, changed) else None
 
@@ -175,10 +174,10 @@ def _weights(body: Sequence[Stmt]) -> int:
 
 
 def rows_of(rows: int) -> int:
-    """The rows of a block: an even number of blocks, of four threads as many for each if it can be,
-    so that none waits for long; all rows where there is no such number."""
+    """The rows of a block: an even number of blocks, of which four threads get as many each if that
+    leaves FAIR rows, so that none waits for long; all rows where there is no such number."""
     sizes = [n for n in range(FEWEST, min(MOST, rows // 2) + 1) if rows % (2 * n) == 0]
-    return max(sizes, key=lambda n: (rows % (4 * n) == 0, n), default=rows)
+    return max(sizes, key=lambda n: (n >= FAIR and rows % (4 * n) == 0, n), default=rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
