@@ -1,9 +1,10 @@
 """What RNN, GRU and LSTM share: the sequence, the state and the products with the weights.
 
-The products of the input with its weights are made for all steps at once, those of the state for
-all gates of a step at once. Each step then adds, to the product of input and weights, the product
-of state and weights, Wb and Rb, in this order; the state stays in the compute type. Steps past a
-sequence's length leave its state and write zeros.
+The products of the input with its weights are made for all steps at once (of many rows, by
+passes/sequences.py, step by step), those of the state for all gates of a step at once. Each step
+then adds, to the product of input and weights, the product of state and weights, Wb and Rb, in this
+order; the state stays in the compute type. Steps past a sequence's length leave its state and write
+zeros.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
 from sardonyx.passes.rows import join_rows, join_steps
+from sardonyx.passes.sequences import split_batches
 from sardonyx.passes.tiles import in_tiles
 from sardonyx.passes.widen import widen
 
@@ -75,6 +76,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         partial(write_joined, roomy=roomy),
         split_repeats,
         split_choices,
+        split_batches,
         collapse,
         in_tiles,
     )
