@@ -32,6 +32,7 @@ from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
+from sardonyx.passes.places import known_places
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
@@ -47,6 +48,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
     fold = partial(fold_constants, fused=fused)
     return (
         fold,
+        known_places,
         constant_bounds,
         join_shuffles,
         partial(narrow, roomy=roomy, dots=dots),
