@@ -16,6 +16,7 @@ from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.chains import join_chains
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
+from sardonyx.passes.columns import join_columns
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fewer import fewer_products
 from sardonyx.passes.fours import pair_fours
@@ -56,6 +57,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         widen,
         join_steps,
         fuse,
+        join_columns,
         *((fewer_products,) if roomy and not dots else ()),
         without_quotients,
         partial(compute_known, fused=fused),
