@@ -285,16 +285,18 @@ def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
 
 def is_move(e: Expr) -> bool:
     """Whether e only selects among stored bits, so that NaN payloads pass (numerics contract)."""
-    match e:
-        case Load():
-            return e.default is None or is_move(e.default)
-        case Where():
-            return is_move(e.a) and is_move(e.b)
-        case Alu("bits", (x,), _):
-            return is_move(x)
-        case Const():
-            return True
-    return False
+    todo = [e]  # a Concat is as deep as it has operands
+    while todo:
+        match todo.pop():
+            case Load(default=None) | Const():
+                pass
+            case Load(default=Expr() as x) | Alu("bits", (x,), _):
+                todo.append(x)
+            case Where(_, a, b):
+                todo += (a, b)
+            case _:
+                return False
+    return True
 
 
 def constant_buffer(name: str, data: Array) -> Buffer:

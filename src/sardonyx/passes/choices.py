@@ -8,10 +8,13 @@ Nothing is decided, and no default loaded, per element then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby, takewhile
+from math import inf
 from typing import TypeAlias
 
-from sardonyx.dims import Dim, atom
+from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.print_tiles import across
 from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
@@ -20,7 +23,11 @@ from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
 
-MOST = 64  # loops that one becomes
+MOST = 256  # sides that one loop becomes
+MANY = 64  # stores in one loop: compilers take long for more
+FEWEST = 8  # narrow sides that are worth one
+WIDE = 8  # elements side by side that are worth a loop of their own
+SHORT = 16  # terms of a fold that is no reason to keep its loops together
 
 Side: TypeAlias = tuple[Store, tuple[Axis, ...]]
 
@@ -39,15 +46,27 @@ def _split(launch: Launch) -> Launch:
 
 def _parts(s: Compute) -> list[Stmt]:
     """The loops that s becomes, or s where there is no choice, or tiles serve it better."""
-    if across(s) is not None or any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
+    if across(s) is not None or not is_short(s.expr):
         return [s]
     parts = sides(s)
     same = all(is_move(part.expr) == is_move(s.expr) for part, _ in parts)  # as to NaN
-    return [nest(part, inner) for part, inner in parts] if len(parts) > 1 and same else [s]
+    return loops(parts) if len(parts) > 1 and same else [s]
 
 
-def sides(s: Compute) -> list[Side]:
-    """A store for each side of the choices of s, and the axes that it is for; no more than MOST."""
+def is_short(e: Expr) -> bool:
+    """Whether no sum of products, and no long fold, is in e."""
+    loops = [x for x in walk(e) if isinstance(x, Fold | Iterate)]
+    return all(isinstance(x, Fold) and x.kind != "dot" and _terms(x) <= SHORT for x in loops)
+
+
+def _terms(fold: Fold) -> float:
+    count = product(tuple(a.extent for a in fold.axes))
+    return count if isinstance(count, int) else inf
+
+
+def sides(s: Compute, most: int = MOST) -> list[Side]:
+    """A store for each side of the choices of s, and the axes that it is for; no more than `most`:
+    s as it is where there are more."""
     found = [(Store(s.buffer, s.axes, s.expr), s.axes)]
     at = 0
     while at < len(found):
@@ -58,7 +77,7 @@ def sides(s: Compute) -> list[Side]:
             continue
         axis, first = choice
         found[at : at + 1] = [_part(store, axes, axis, *ends) for ends in _halves(axis, first)]
-        if len(found) > MOST:
+        if len(found) > most:
             return [(Store(s.buffer, s.axes, s.expr), s.axes)]
     return found
 
@@ -69,14 +88,18 @@ def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _choice(s: Store, axes: tuple[Axis, ...]) -> tuple[Axis, int] | None:
-    """An axis, and its first index at which some condition of s no longer holds."""
+    """An axis, and the first index along it at which a condition of s no longer holds: of several,
+    the one in the middle, so that the sides of many choices halve."""
+    firsts: dict[Axis, set[int]] = {}
     for e in walk(s.expr):
         if not isinstance(e, Where):
             continue
         for axis in axes:
             first = _first_without(e.cond, axis)
             if first is not None:
-                return axis, first
+                firsts.setdefault(axis, set()).add(first)
+    for axis, found in firsts.items():
+        return axis, sorted(found)[len(found) // 2]
     return None
 
 
@@ -119,7 +142,7 @@ def _decided(root: Expr) -> Expr:
             if isinstance(e, Where):
                 side = _side(e)
                 if side is not None:
-                    known[e] = side
+                    known[e] = known.get(side, side)
         if not known:
             return rewrite(root, {}, _checked)
         root = rewrite(root, known)
@@ -141,6 +164,32 @@ def _checked(x: Load) -> Expr | None:
     if x.mode != "guard" or not all(map(inside, x.index, x.buffer.shape)):
         return None
     return Load(x.buffer, x.index)
+
+
+def loops(found: Sequence[Side]) -> list[Stmt]:
+    """The loops of all sides: of many neighbours that are narrow (a Concat of columns) row by row,
+    so that they are written together."""
+    aligned = zip(*(axes for _, axes in found), strict=True)
+    together = takewhile(lambda same: len(set(same)) == 1, aligned)
+    outer = [same[0] for same in together if same[0].extent != 1]
+
+    def inner(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(a for a in axes if a not in outer)
+
+    def is_narrow(side: Side) -> bool:
+        width = product(tuple(a.extent for a in inner(side[1])))
+        return isinstance(width, int) and width < WIDE
+
+    body: list[Stmt] = []
+    for narrow, group in groupby(found, is_narrow):
+        run = list(group)
+        if not narrow or len(run) < FEWEST:
+            body += (nest(s, axes) for s, axes in run)
+            continue
+        stores = [nest(s, inner(axes)) for s, axes in run]
+        for i in range(0, len(stores), MANY):
+            body += nested(outer, stores[i : i + MANY])
+    return body
 
 
 def nest(s: Store, axes: tuple[Axis, ...]) -> Stmt:

@@ -13,13 +13,15 @@ from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Origin, Program, unused
+from sardonyx.passes.scattered import assigned, scatter_of
 from sardonyx.types import Array, TensorType, float32
 
 LARGE = 256  # elements of a weight of which it is told how it came about
 
 
 def fold_constants(program: Program, fused: bool = True) -> Program:
-    """Launches, and single Computes into temporaries, that read only weights become weights."""
+    """Launches, and single Computes into temporaries, that read only weights become weights; stores
+    at places that weights decide are made."""
     weights = dict(program.weights)
     tensors, origins = dict(program.tensors), dict(program.origins)
     launches = []
@@ -70,6 +72,10 @@ def _fold(
     names = zip(launch.reads, kernel.inputs, strict=True)
     known = {b: weights[n] for n, b in names if n in weights and b is not None}
     known |= {b: b.data for b in kernel.constants if b.data is not None}
+    scattered = _scattered(kernel, known, fused)
+    if scattered is not None:
+        weights[launch.writes[0]] = scattered
+        return None
     found: dict[Buffer, Array] = {}
     rest: list[Stmt] = []
     stored = {s.buffer.root for s in statements(kernel.body) if isinstance(s, Store)}
@@ -90,6 +96,21 @@ def _fold(
     if not rest:
         return None
     return _without(launch, found, tuple(rest), weights, tensors)
+
+
+def _scattered(kernel: Kernel, known: Mapping[Buffer, Array], fused: bool) -> Array | None:
+    """The one output of a kernel that stores known values at known places, none outside."""
+    scatter = scatter_of(kernel)
+    if scatter is None:
+        return None
+    made = list[Array]()
+    for s in (scatter.before, scatter.values, *scatter.places):
+        value = _value(s, known, fused, set())
+        if value is None:
+            return None
+        made.append(value[1])
+    before, values, *places = made
+    return assigned(before, places, values)
 
 
 def _value(

@@ -36,6 +36,7 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import unproven
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
+from sardonyx.passes.choices import is_short
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
@@ -223,12 +224,12 @@ def _whole_dimensions(last: Compute) -> set[int] | None:
 
 def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
     e = last.expr
-    if isinstance(e, Load) and e.mode == "proven":
+    if isinstance(e, Load) and e.mode == "proven" and not _chosen(e):
         return length == 1 and all(affine(i) is not None for i in e.index)
     if is_move(use.compute.expr) and not isinstance(use.compute.expr, Load):
         return False
     if use.folded:
-        return False
+        return length == 1 and alone and _chosen(e) and _takes_each(use, last)
     if _is_tile(e) and siblings > 1:
         return False
     if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
@@ -240,6 +241,21 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
     once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
     return _cost(e) <= CHEAP or (alone and once)
+
+
+def _chosen(e: Expr) -> bool:
+    """Whether it loads an element that a table or data choose, without a check."""
+    if not isinstance(e, Load) or e.mode != "proven":
+        return False
+    return any(isinstance(x, Load) for x in walk(*e.index))
+
+
+def _takes_each(use: _Use, last: Compute) -> bool:
+    """Whether a short fold takes each element once."""
+    folds = [x for x in walk(use.compute.expr) if isinstance(x, Fold)]
+    axes = (*use.compute.axes, *(a for x in folds for a in x.axes))
+    once = len(use.loads) == 1 and _points(axes) == _points(last.axes)
+    return once and is_short(use.compute.expr)
 
 
 def _whole(use: _Use, load: Load) -> bool:
@@ -313,7 +329,7 @@ def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buff
                 axes = dict(zip(last.axes, index, strict=True))
                 made[key] = rewrite(last.expr, axes, load)
             return made[key]
-        target = _renamed(e.buffer, same)
+        target = renamed(e.buffer, same)
         return None if target is e.buffer else Load(target, e.index, e.mode, e.default)
 
     body: list[Stmt] = []
@@ -340,7 +356,7 @@ def _guarded(e: Load, last: Compute, load: Callable[[Load], Expr | None]) -> Exp
     return replace(found, mode=e.mode, default=e.default)
 
 
-def _renamed(b: Buffer, same: Mapping[Buffer, Buffer]) -> Buffer:
+def renamed(b: Buffer, same: Mapping[Buffer, Buffer]) -> Buffer:
     """The buffer, or another shape of it, as the merged kernel knows it."""
     root = same.get(b.root, b.root)
     if root is b.root:

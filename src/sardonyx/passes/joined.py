@@ -17,7 +17,7 @@ from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Load, is_move, walk
 from sardonyx.kernel.ir import Compute, expressions, statements
 from sardonyx.passes.boxes import Box, Sizes, Starts, may_read, reading, writing
-from sardonyx.passes.choices import Side, nest, sides
+from sardonyx.passes.choices import Side, loops, sides
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan.bound import lower_bound
@@ -167,6 +167,6 @@ def _rest(joining: Launch, found: Sequence[Side], gone: Sequence[_Part]) -> Laun
     left = [side for side in found if not any(side in part.sides for part in gone)]
     kernel, names = joining.kernel, {part.name for part in gone}
     given = [(b, n) for b, n in zip(kernel.inputs, joining.reads, strict=True) if n not in names]
-    body = (*(nest(*side) for side in left), *kernel.body[1:])
+    body = (*loops(left), *kernel.body[1:])
     kernel = replace(kernel, inputs=tuple(b for b, _ in given), body=body)
     return replace(joining, kernel=kernel, reads=tuple(n for _, n in given))

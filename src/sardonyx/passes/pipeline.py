@@ -16,6 +16,7 @@ from sardonyx.passes.bounds import constant_bounds
 from sardonyx.passes.chains import join_chains
 from sardonyx.passes.choices import split_choices
 from sardonyx.passes.collapse import collapse
+from sardonyx.passes.columns import join_columns
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.fewer import fewer_products
 from sardonyx.passes.fours import pair_fours
@@ -32,6 +33,7 @@ from sardonyx.passes.narrow import narrow
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
+from sardonyx.passes.places import known_places
 from sardonyx.passes.program import Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
@@ -48,6 +50,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
     fold = partial(fold_constants, fused=fused)
     return (
         fold,
+        known_places,
         constant_bounds,
         join_shuffles,
         partial(narrow, roomy=roomy, dots=dots),
@@ -55,6 +58,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         widen,
         join_steps,
         fuse,
+        join_columns,
         *((fewer_products,) if roomy and not dots else ()),
         without_quotients,
         partial(compute_known, fused=fused),
