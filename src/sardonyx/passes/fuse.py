@@ -40,6 +40,7 @@ from sardonyx.passes.choices import is_short
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.tables import looks_up
 
 CHEAP = 4  # arithmetic operations that may be done again at each reader
 LONG = 10  # arithmetic operations that need whole vectors
@@ -224,6 +225,8 @@ def _whole_dimensions(last: Compute) -> set[int] | None:
 
 def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
     e = last.expr
+    if looks_up(e) or (looks_up(use.compute.expr) and not isinstance(e, Load)):
+        return False
     if isinstance(e, Load) and e.mode == "proven" and not _chosen(e):
         return length == 1 and all(affine(i) is not None for i in e.index)
     if is_move(use.compute.expr) and not isinstance(use.compute.expr, Load):

@@ -39,6 +39,7 @@ from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
 from sardonyx.passes.rows import join_rows, join_steps
 from sardonyx.passes.sequences import split_batches
+from sardonyx.passes.tables import look_up_bytes
 from sardonyx.passes.tiles import in_tiles
 from sardonyx.passes.widen import widen
 
@@ -57,6 +58,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         part_results,
         widen,
         join_steps,
+        partial(look_up_bytes, fused=fused),
         fuse,
         join_columns,
         *((fewer_products,) if roomy and not dots else ()),
