@@ -122,7 +122,7 @@ def test_an_output_of_the_graph_stays_channels_first() -> None:
     check_engines(net)
 
 
-def weighted(batch: int = 1, channels: int = 32, side: int = 8) -> Net:
+def weighted(batch: int = 1, channels: int = 32, side: int = 20) -> Net:
     """A product of each channel of a convolution with a matrix of its own."""
     net = Net()
     x = net.feed("x", random(1, batch, 3, side, side))
@@ -135,7 +135,7 @@ def weighted(batch: int = 1, channels: int = 32, side: int = 8) -> Net:
 def test_a_product_within_channels_reads_channels_first() -> None:
     check_engines(weighted())
     (found,) = (x for x in launches(weighted()) if any(o.op_type == "MatMul" for o in x.operations))
-    assert {b.shape for b in found.kernel.inputs if b is not None} == {(1, 32, 8, 8)}
+    assert {b.shape for b in found.kernel.inputs if b is not None} == {(1, 32, 20, 20)}
 
 
 def test_scores_with_their_heads_last_are_register_tiles() -> None:

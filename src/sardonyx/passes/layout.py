@@ -27,7 +27,7 @@ from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import LANES, PLAIN, placed, reorder
-from sardonyx.passes.turns import has_dot, keeps_channels, towards, turned, turns
+from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
 
 LARGEST = 4096  # more channels are not kept last
@@ -124,6 +124,9 @@ def _place(launch: Launch, state: _State) -> None:
     if source is not None:
         kinds = _preferred(state.tensors[source], given.values(), first=given[source])
         tries = [given | {source: b} for b in kinds] + [given]
+    else:
+        rows = {n: _last(state.tensors[n]) for n, b in given.items() if b and takes_rows(launch, n)}
+        tries += [given | rows, dict.fromkeys(given, PLAIN)]
     for reads in tries:
         moved = {n: b for n, b in reads.items() if b != PLAIN}
         for block in _blocks(launch, source, moved, state):
@@ -146,12 +149,13 @@ def _blocks(
     if len(launch.writes) != 1:
         return []
     (write,) = launch.writes
-    turning = source is None and write in state.towards and turns(launch)
+    rows = [n for n in moved if source is None and takes_rows(launch, n)]
+    turning = source is None and write in state.towards and turns(launch, rows)
     if source is None and not moved and not turning:
         return []
-    if source is None and any(name in state.turned for name in moved):
+    if not turning and rows and len(rows) == len(moved):
         return [PLAIN]
-    if not (source or turning or convolution(launch)) and has_dot(launch):
+    if not (source or turning or convolution(launch)) and has_product(launch):
         return []
     near: Iterable[int] = moved.values()
     if turning or (source is not None and write in state.turned):
@@ -241,6 +245,11 @@ def name_of(launch: Launch, load: Expr) -> str | None:
     """The tensor that a load of one of the launch's inputs reads."""
     names = zip(launch.kernel.inputs, launch.reads, strict=True)
     return next((n for b, n in names if isinstance(load, Load) and b is load.buffer), None)
+
+
+def _last(tensor: TensorType) -> int:
+    """The layout of the tensor with its channels last, where it may have it."""
+    return max(_preferred(tensor, (LARGEST,)), default=PLAIN)
 
 
 def _preferred(tensor: TensorType, near: Iterable[int], first: int = 0) -> list[int]:

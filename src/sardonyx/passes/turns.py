@@ -8,14 +8,16 @@ What is told here of a program decides where layout.py keeps channels last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sardonyx.dims import product
-from sardonyx.kernel.expr import Buffer, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute, expressions
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
+
+FEW = 16  # terms of an interpolation
 
 Source: TypeAlias = Callable[[Launch], str | None]
 
@@ -29,43 +31,49 @@ def keeps_channels(launch: Launch, tensors: Mapping[str, TensorType]) -> bool:
     return alike and product(have[2:]) == product(want[2:])
 
 
-def turns(launch: Launch) -> bool:
+def turns(launch: Launch, rows: Collection[str] = ()) -> bool:
     """Whether it writes channels first and has them last: its filters are the channels, or it
-    reads channels side by side, and reads nothing side by side along an axis of pixels."""
+    reads channels side by side, and reads nothing side by side along an axis of pixels. rows: of
+    the tensors that it reads, those whose channels are last."""
     s = launch.kernel.body[-1] if launch.kernel.body else None
     if not isinstance(s, Compute) or s.buffer is not launch.kernel.outputs[0] or len(s.axes) < 3:
         return False
     _, channel, *space = s.axes
-    nodes = list(walk(s.expr))
-    loads = [e for e in nodes if isinstance(e, Load) and e.index]
+    names = zip(launch.kernel.inputs, launch.reads, strict=True)
+    last = {b for b, n in names if n in rows}
+    loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.index and e.buffer not in last]
     free = free_axes(*(i for e in loads for i in e.index))
     beside = False
     for e in loads:
-        *outer, last = (free[id(i)] for i in e.index)
-        if not last.isdisjoint(space) and any(x - set(space) for x in outer):
+        *outer, inner = (free[id(i)] for i in e.index)
+        if not inner.isdisjoint(space) and any(x - set(space) for x in outer):
             return False
-        beside = beside or channel in last
-    return beside or has_dot(launch)
+        beside = beside or channel in inner
+    return beside or has_product(launch)
 
 
-def has_dot(launch: Launch) -> bool:
-    """Whether it computes sums of products."""
+def has_product(launch: Launch) -> bool:
+    """Whether it computes sums of more products than an interpolation has."""
     every = walk(*(e for s in launch.kernel.body for e in expressions(s)))
-    return any(isinstance(e, Fold) and e.kind == "dot" for e in every)
+    sums = (e for e in every if isinstance(e, Fold) and e.kind == "dot")
+    terms = (product(tuple(a.extent for a in e.axes)) for e in sums)
+    return any(not isinstance(n, int) or n > FEW for n in terms)
 
 
 def towards(program: Program, source: Source) -> frozenset[str]:
     """The tensors that reach a convolution, whose input `source` tells, through what moves or
-    changes elements alone."""
+    changes elements alone, or makes rows of rows."""
     found: set[str] = set()
     for launch in reversed(program.launches):
         read = source(launch)
         whole = not launch.kernel.views or keeps_channels(launch, program.tensors)
         if read is not None:
             found.add(read)
-        elif whole and not turns(launch) and any(name in found for name in launch.writes):
-            deep = (n for n in launch.reads if n and len(program.tensors[n].shape or ()) >= 3)
-            found.update(deep)
+        elif whole and any(name in found for name in launch.writes):
+            deep = {n for n in launch.reads if n and len(program.tensors[n].shape or ()) >= 3}
+            if has_product(launch) or turns(launch):
+                deep = {n for n in deep if turns(launch, (n,)) and takes_rows(launch, n)}
+            found |= deep
     return frozenset(found)
 
 
@@ -79,28 +87,32 @@ def turned(program: Program, source: Source) -> frozenset[str]:
             reading = [program.launches[i] for i in readers.get(name, ())]
             if len(shape) < 3 or not reading or name in program.outputs:
                 continue
-            if all(_takes_rows(x, name, program, source, found) for x in reading):
+            views = [x for x in reading if keeps_channels(x, program.tensors)]
+            others = [x for x in reading if x not in views]
+            rows = all(source(x) is None and takes_rows(x, name) for x in others)
+            if rows and all(x.writes[0] in found for x in views):
                 found.add(name)
     return frozenset(found)
 
 
-def _takes_rows(
-    launch: Launch, name: str, program: Program, source: Source, found: set[str]
-) -> bool:
-    if keeps_channels(launch, program.tensors):
-        return launch.writes[0] in found
-    if launch.call is not None or source(launch) is not None:
+def takes_rows(launch: Launch, name: str) -> bool:
+    """Whether the launch takes the channels of a tensor side by side, or as the terms of a sum."""
+    if launch.call is not None:
         return False
     names = zip(launch.kernel.inputs, launch.reads, strict=True)
     read = {b for b, n in names if n == name and b is not None}
-    body = launch.kernel.body
-    return all(isinstance(s, Compute) and all(_side_by_side(s, read)) for s in body)
+    body, back = launch.kernel.body, turns(launch, (name,))
+    for s in body:
+        lane = s.axes[1 if back and s is body[-1] else -1 :][:1] if isinstance(s, Compute) else ()
+        if not isinstance(s, Compute) or not all(_side_by_side(s, read, lane)):
+            return False
+    return True
 
 
-def _side_by_side(s: Compute, read: set[Buffer]) -> Iterator[bool]:
-    """Of each load of the buffers `read`, whether its channels alone lie along the last axis of s
-    or the axes of a fold."""
-    along = {a for e in walk(s.expr) if isinstance(e, Fold) for a in e.axes} | set(s.axes[-1:])
+def _side_by_side(s: Compute, read: set[Buffer], lane: Sequence[Axis]) -> Iterator[bool]:
+    """Of each load of the buffers `read`, whether its channels alone lie along the lane of s or the
+    axes of a fold."""
+    along = {*lane, *(a for e in walk(s.expr) if isinstance(e, Fold) for a in e.axes)}
     loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.buffer.root in read]
     free = free_axes(*(i for e in loads for i in e.index))
     for e in loads:
