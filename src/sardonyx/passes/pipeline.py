@@ -30,6 +30,7 @@ from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.maxima import split_maxima
 from sardonyx.passes.narrow import narrow
+from sardonyx.passes.needed import compute_needed
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
@@ -59,6 +60,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         widen,
         join_steps,
         partial(look_up_bytes, fused=fused),
+        compute_needed,
         fuse,
         join_columns,
         *((fewer_products,) if roomy and not dots else ()),

@@ -1,0 +1,72 @@
+"""What no launch reads of a tensor is not computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import Net, check_any_batch, check_engines
+
+from sardonyx.passes.lower import lower
+from sardonyx.passes.needed import compute_needed
+from sardonyx.passes.places import known_places
+from sardonyx.types import Array
+
+ROWS, WIDTH = 12, 16
+
+
+def random(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def layer(net: Net, x: str) -> str:
+    """Attention among the rows, its sum with them, and a norm."""
+    q, k, v = (net.op("MatMul", x, random(i, WIDTH, WIDTH)) for i in range(3))
+    heads = [
+        net.op("Transpose", net.op("Reshape", t, np.array([0, 0, 4, -1], np.int64)), perm=p)
+        for t, p in ((q, [0, 2, 1, 3]), (k, [0, 2, 3, 1]), (v, [0, 2, 1, 3]))
+    ]
+    scores = net.op("Softmax", net.op("MatMul", *heads[:2]), axis=-1)
+    y = net.op("Transpose", net.op("MatMul", scores, heads[2]), perm=[0, 2, 1, 3])
+    y = net.op("Reshape", y, np.array([0, 0, -1], np.int64))
+    y = net.op("Add", net.op("MatMul", y, random(3, WIDTH, WIDTH)), x)
+    return net.op("LayerNormalization", y, random(4, WIDTH), axis=-1)
+
+
+def classifier(at: int = 0, layers: int = 1) -> Net:
+    net = Net()
+    x = net.feed("x", random(9, 2, ROWS, WIDTH))
+    for _ in range(layers):
+        x = layer(net, x)
+    net.give(net.op("Gather", x, np.array(at, np.int64), axis=1))
+    return net
+
+
+@pytest.mark.parametrize("at", [0, 5, -1])
+def test_the_engines_agree(at: int) -> None:
+    check_engines(classifier(at))
+    check_engines(classifier(at, layers=2))
+    check_any_batch(classifier(at))
+
+
+def test_the_last_layer_makes_one_row_of_queries_and_all_of_keys() -> None:
+    program = compute_needed(known_places(lower(classifier().graph())))
+    products = [x for x in program.launches if x.kernel.name == "MatMul"]
+    rows = [x.kernel.outputs[0].shape[-2] for x in products]
+    assert rows == [1, ROWS, ROWS, 1, 1, 1]
+
+
+def test_halves_that_are_both_read_are_all_computed() -> None:
+    net = Net()
+    x = net.op("Exp", net.feed("x", random(1, 4, 8)))
+    a, b = net.op("Split", x, count=2, axis=1, num_outputs=2)
+    net.give(net.op("Mul", a, net.op("Sigmoid", b)))
+    check_engines(net)
+    assert compute_needed(lower(net.graph())).tensors[x].shape == (4, 8)
+
+
+def test_what_may_trap_is_computed_though_nobody_reads_it() -> None:
+    net = Net()
+    rows = net.op("Gather", random(1, 5, 8), net.feed("i", np.array([1, 0, 2, 3], np.int64)))
+    net.give(net.op("Slice", rows, *(np.array([n], np.int64) for n in (0, 1, 0))))
+    check_engines(net)
+    assert compute_needed(lower(net.graph())).tensors[rows].shape == (4, 8)
