@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from nets import Net, check_any_batch, check_engines
 
+from sardonyx.errors import RunError
+from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.needed import compute_needed
 from sardonyx.passes.places import known_places
@@ -70,3 +72,12 @@ def test_what_may_trap_is_computed_though_nobody_reads_it() -> None:
     net.give(net.op("Slice", rows, *(np.array([n], np.int64) for n in (0, 1, 0))))
     check_engines(net)
     assert compute_needed(lower(net.graph())).tensors[rows].shape == (4, 8)
+
+
+def test_an_index_outside_is_an_error_though_nobody_reads_what_it_gives() -> None:
+    net = Net()
+    rows = net.op("Gather", random(1, 5, 8), net.feed("i", np.array([1, 7, 2, 3], np.int64)))
+    net.give(net.op("Slice", rows, *(np.array([n], np.int64) for n in (0, 1, 0))))
+    for schedule in (True, False):
+        with pytest.raises(RunError, match="an index is out of bounds"):
+            NativeEngine(net.graph(), schedule=schedule).run(net.feeds)

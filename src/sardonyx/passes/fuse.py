@@ -134,12 +134,34 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return None
     if not all(_allowed(last, lengths[0], u, alone, lengths[1]) for u in uses):
         return None
+    if _may_trap(last.expr) and not any(_reads_all(u, last) for u in uses):
+        return None
     if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
     replaced = {b for b in buffers if b is not None}
     split = consumer if last.buffer is target else _split(uses, last, consumer)
     merged = None if split is None else _merge(producer, last, split, replaced)
     return merged if merged is not None and _still_walks(merged, uses) else None
+
+
+def _may_trap(e: Expr) -> bool:
+    return any(isinstance(x, Load) and x.mode == "trap" for x in walk(e))
+
+
+def _reads_all(use: _Use, last: Compute) -> bool:
+    """Whether the reader loads each element, whatever it chooses: no error is lost then."""
+    todo, always = [use.compute.expr], set[Expr]()
+    while todo:
+        e = todo.pop()
+        always.add(e)
+        todo += (e.cond,) if isinstance(e, Where) else children(e)
+    for load in use.loads:
+        large = [i for i, a in zip(load.index, last.axes, strict=True) if a.extent != 1]
+        sizes = [a.extent for a in last.axes if a.extent != 1]
+        whole = [i.extent for i in large if isinstance(i, Axis)] == sizes
+        if load in always and whole and len(set(large)) == len(large):
+            return True
+    return False
 
 
 def _still_walks(merged: Launch, uses: Sequence[_Use]) -> bool:
