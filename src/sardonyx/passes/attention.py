@@ -231,15 +231,15 @@ def _is_inner(
 
 
 def _shared(found: Product, depth: int) -> tuple[Axis, ...] | None:
-    """The axes of the second product for those that the rows share: the last of them, and none but
-    it and those of one point, is M. What follows its sums reads of the rows their own alone."""
+    """The axes of the second product for those that the rows share, each as long as there: the last
+    of them, and none but it and those of one point, is M. What follows its sums reads of the rows their own alone."""
     index, c = found.c.a.index, found.c
     loads = [e for e in walk(c.compute.expr) if isinstance(e, Load) and e.buffer is c.a.buffer]
     if any(e.index[:depth] != index[:depth] for e in loads):
         return None
     shared = list[Axis]()
     for i, size in zip(index[:depth], c.a.buffer.shape, strict=False):
-        if isinstance(i, Axis) and i in c.compute.axes:
+        if isinstance(i, Axis) and i in c.compute.axes and i.extent == size:
             shared.append(i)
         elif size == 1 and affine(i) == 0:
             shared.append(Axis("one", 1))
