@@ -232,7 +232,8 @@ def _is_inner(
 
 def _shared(found: Product, depth: int) -> tuple[Axis, ...] | None:
     """The axes of the second product for those that the rows share, each as long as there: the last
-    of them, and none but it and those of one point, is M. What follows its sums reads of the rows their own alone."""
+    of them, and none but it and those of one point, is M. What follows its sums reads of the rows
+    their own alone."""
     index, c = found.c.a.index, found.c
     loads = [e for e in walk(c.compute.expr) if isinstance(e, Load) and e.buffer is c.a.buffer]
     if any(e.index[:depth] != index[:depth] for e in loads):
