@@ -134,7 +134,7 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
         return None
     if not all(_allowed(last, lengths[0], u, alone, lengths[1]) for u in uses):
         return None
-    if _may_trap(last.expr) and not any(_reads_all(u, last) for u in uses):
+    if may_trap(last.expr) and not any(_reads_all(u, last) for u in uses):
         return None
     if _has_fold(last.expr) and (len(uses) != 1 or consumer.performs(INTERNAL, WINOGRAD)):
         return None
@@ -144,7 +144,8 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     return merged if merged is not None and _still_walks(merged, uses) else None
 
 
-def _may_trap(e: Expr) -> bool:
+def may_trap(e: Expr) -> bool:
+    """Whether a load in e may be an error of the run."""
     return any(isinstance(x, Load) and x.mode == "trap" for x in walk(e))
 
 

@@ -333,7 +333,7 @@ def _rewritten(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> tuple[
             if found is None:
                 return None
             target, axes, given = found
-        expr = _loadsplaced(s.expr, given, changed)
+        expr = _loads_placed(s.expr, given, changed)
         if expr is None:
             return None
         made.append(Compute(target, axes, expr))
@@ -364,7 +364,7 @@ def _target(s: Compute, new: Buffer) -> tuple[Buffer, tuple[Axis, ...], dict[Axi
     return target, axes, dict(given)
 
 
-def _loadsplaced(
+def _loads_placed(
     e: Expr, given: Mapping[Axis, Expr], changed: Mapping[Buffer, Buffer]
 ) -> Expr | None:
     failed = False

@@ -19,6 +19,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.passes.fuse import may_trap
 from sardonyx.passes.program import Launch, Program
 
 Range: TypeAlias = tuple[int, int]  # the first, and the one behind the last
@@ -45,7 +46,8 @@ def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch:
     if (0, 0) in kernel.views and len(launch.reads) == len(launch.writes) == 1 and write in boxes:
         return _view(launch, program, boxes)
     plain = len(body) == len(kernel.body) and not kernel.views and len(launch.writes) == 1
-    if not plain or launch.call is not None or write not in boxes or _may_trap(body):
+    traps = any(may_trap(s.expr) for s in body)  # which is reported though nobody reads it
+    if not plain or launch.call is not None or write not in boxes or traps:
         for name in (*launch.reads, *launch.writes):
             boxes[name or ""] = {}
         return launch
@@ -67,11 +69,6 @@ def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch:
         if name is not None and b is not None:
             _join(boxes, name, needed.get(b, {}))
     return replace(launch, kernel=slim)
-
-
-def _may_trap(body: Iterable[Compute]) -> bool:
-    """Whether an error may come of what nobody reads: it is to be reported all the same."""
-    return any(isinstance(e, Load) and e.mode == "trap" for s in body for e in walk(s.expr))
 
 
 def _view(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch:

@@ -47,7 +47,7 @@ def look_up_bytes(program: Program, fused: bool = True) -> Program:
     known: dict[str, _Table] = {}
     launches = []
     for launch in program.launches:
-        found = _table(launch, known, replace(program, weights=weights), fused)
+        found = _table(launch, known, weights, fused)
         if found is not None:
             known[launch.writes[0]] = found
             if found.cost >= LEAST and tensors[launch.writes[0]].dtype in KINDS:
@@ -69,7 +69,7 @@ def looks_up(e: Expr) -> bool:
 
 
 def _table(
-    launch: Launch, known: Mapping[str, _Table], program: Program, fused: bool
+    launch: Launch, known: Mapping[str, _Table], given: Mapping[str, Array], fused: bool
 ) -> _Table | None:
     """What the launch writes, if one byte at the same place alone decides it."""
     kernel = launch.kernel
@@ -79,7 +79,7 @@ def _table(
     if not isinstance(s, Compute) or s.buffer not in kernel.outputs:
         return None
     names = dict(zip(kernel.inputs, launch.reads, strict=True))
-    weights, parts = known_to(launch, program.weights), dict[Buffer, _Table]()
+    weights, parts = known_to(launch, given), dict[Buffer, _Table]()
     for e in walk(s.expr):
         if isinstance(e, Load) and e.buffer.data is None and e.buffer not in weights:
             name, kind = names.get(e.buffer), e.buffer.dtype
@@ -90,12 +90,14 @@ def _table(
     if len(sources) != 1 or any(isinstance(e, Load) and e.mode != "proven" for e in walk(s.expr)):
         return None
     values = _values(s, parts, weights, kernel, fused)
+    if values is None:
+        return None
     cost = sum(isinstance(e, Alu) and e.dtype.is_float for e in walk(s.expr))
     cost += LEAST * any(looks_up(e) for e in walk(s.expr))
     cost += sum(p.cost for p in parts.values())
     before = (op for p in parts.values() for op in p.operations)
     operations = tuple(dict.fromkeys((*before, *launch.operations)))
-    return None if values is None else _Table(sources[0], values, cost, operations)
+    return _Table(sources[0], values, cost, operations)
 
 
 def _is_at(e: Load, s: Compute) -> bool:
