@@ -169,12 +169,16 @@ def _still_walks(merged: Launch, uses: Sequence[_Use]) -> bool:
     """Whether register tiles walk each sum of products of the reader as they did before: what lies
     in more pieces (windows of a picture, say) is moved first."""
     before = {axis for u in uses for axis in _walked(u.compute)}
+    if not before:
+        return True
     after = {axis for s in merged.kernel.body if isinstance(s, Compute) for axis in _walked(s)}
     return before <= after
 
 
 def _walked(s: Compute) -> list[Axis]:
     """The axes that may be lanes of register tiles."""
+    if not _has_fold(s.expr):
+        return []
     found = ((axis, contraction(s, axis)) for axis in s.axes)
     return [axis for axis, c in found if c is not None and is_walked(c)]
 
