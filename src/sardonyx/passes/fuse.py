@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.c99.contract import contraction
-from sardonyx.kernel.c99.print_product import is_walked
 from sardonyx.kernel.expr import (
     Alu,
     Axis,
@@ -28,6 +26,7 @@ from sardonyx.kernel.expr import (
     Load,
     Where,
     children,
+    free_axes,
     is_move,
     walk,
 )
@@ -38,6 +37,7 @@ from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.choices import is_short
 from sardonyx.passes.constants import drop_unused
+from sardonyx.passes.factors import is_chosen, is_packed_by, scales, still_walks
 from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.tables import looks_up
@@ -141,7 +141,9 @@ def inline(producer: Launch, consumer: Launch, name: str, alone: bool) -> Launch
     replaced = {b for b in buffers if b is not None}
     split = consumer if last.buffer is target else _split(uses, last, consumer)
     merged = None if split is None else _merge(producer, last, split, replaced)
-    return merged if merged is not None and _still_walks(merged, uses) else None
+    if merged is None or not still_walks(merged, [u.compute for u in uses], scales(last.expr)):
+        return None
+    return merged
 
 
 def may_trap(e: Expr) -> bool:
@@ -163,24 +165,6 @@ def _reads_all(use: _Use, last: Compute) -> bool:
         if load in always and whole and len(set(large)) == len(large):
             return True
     return False
-
-
-def _still_walks(merged: Launch, uses: Sequence[_Use]) -> bool:
-    """Whether register tiles walk each sum of products of the reader as they did before: what lies
-    in more pieces (windows of a picture, say) is moved first."""
-    before = {axis for u in uses for axis in _walked(u.compute)}
-    if not before:
-        return True
-    after = {axis for s in merged.kernel.body if isinstance(s, Compute) for axis in _walked(s)}
-    return before <= after
-
-
-def _walked(s: Compute) -> list[Axis]:
-    """The axes that may be lanes of register tiles."""
-    if not _has_fold(s.expr):
-        return []
-    found = ((axis, contraction(s, axis)) for axis in s.axes)
-    return [axis for axis, c in found if c is not None and is_walked(c)]
 
 
 def _shows_bits(launch: Launch) -> bool:
@@ -254,12 +238,16 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
     e = last.expr
     if looks_up(e) or (looks_up(use.compute.expr) and not isinstance(e, Load)):
         return False
-    if isinstance(e, Load) and e.mode == "proven" and not _chosen(e):
+    if isinstance(e, Load) and e.mode == "proven" and not is_chosen(e):
         return length == 1 and all(affine(i) is not None for i in e.index)
-    if is_move(use.compute.expr) and not isinstance(use.compute.expr, Load):
+    moved = e.dtype is not t.bool_ and not isinstance(use.compute.expr, Load)
+    if moved and is_move(use.compute.expr):
         return False
     if use.folded:
-        return length == 1 and alone and _chosen(e) and _takes_each(use, last)
+        once = is_chosen(e) and _takes_each(use, last)
+        return (
+            length == 1 and alone and (once or (scales(e) and is_packed_by(use.compute, use.loads)))
+        )
     if _is_tile(e) and siblings > 1:
         return False
     if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
@@ -269,15 +257,16 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         return False
     if _has_fold(e) or length > 1:
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
+    if isinstance(use.compute.expr, Load) and _repeats(use.compute):
+        return False
     once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
     return _cost(e) <= CHEAP or (alone and once)
 
 
-def _chosen(e: Expr) -> bool:
-    """Whether it loads an element that a table or data choose, without a check."""
-    if not isinstance(e, Load) or e.mode != "proven":
-        return False
-    return any(isinstance(x, Load) for x in walk(*e.index))
+def _repeats(s: Compute) -> bool:
+    """Whether it reads elements again along an axis: what they are is computed once, before."""
+    free = free_axes(s.expr)[id(s.expr)]
+    return any(a.extent != 1 and a not in free for a in s.axes)
 
 
 def _takes_each(use: _Use, last: Compute) -> bool:

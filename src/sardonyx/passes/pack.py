@@ -45,6 +45,7 @@ from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.passes.program import Launch, Program
 
 FEW_ROWS = 4  # with fewer rows, packing on the fly costs more than it gives
+BESIDE = 7  # the same, where lanes lie side by side as they are
 
 
 def pack(program: Program) -> Program:
@@ -145,9 +146,9 @@ def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
     inner = [c for c in found if c.lanes is s.axes[-1] or not is_constant(c.a, constant)]
     c = inner[0] if inner else None
     rows: Dim = 0 if c is None else c.rows * times
-    if c is None or c.terms == 1 or (isinstance(rows, int) and rows < FEW_ROWS):
+    if c is None or c.terms == 1 or (isinstance(rows, int) and rows < _few(c)):
         return None
-    if times != 1 and not at_least(rows, FEW_ROWS):
+    if times != 1 and not at_least(rows, _few(c)):
         return None
     return None if any(isinstance(e, Load) and e.mode == "trap" for e in walk(c.b)) else c
 
@@ -155,9 +156,15 @@ def _best(s: Compute, constant: set[Buffer], times: Dim) -> Contraction | None:
 def _may_be_few(s: Stmt, constant: set[Buffer]) -> Expr | None:
     """Whether s has too few rows to pack on the fly, where sizes that are not numbers say so."""
     c = _best(s, constant, 1) if isinstance(s, Compute) else None
-    if c is None or is_constant(c.b, constant) or at_least(c.rows, FEW_ROWS):
+    if c is None or is_constant(c.b, constant) or at_least(c.rows, _few(c)):
         return None
-    return lift(c.rows) < FEW_ROWS
+    return lift(c.rows) < _few(c)
+
+
+def _few(c: Contraction) -> int:
+    """The least number of rows for which B is packed on the fly."""
+    address = flat(c.b) if isinstance(c.b, Load) else None
+    return FEW_ROWS if address is None or coefficient(address, c.lanes) != 1 else BESIDE
 
 
 def _in_use(c: Contraction) -> float:

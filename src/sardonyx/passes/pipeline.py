@@ -24,6 +24,7 @@ from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.halves import hold_halves
+from sardonyx.passes.heads import share_heads
 from sardonyx.passes.held import hold_narrow
 from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
@@ -40,6 +41,7 @@ from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
 from sardonyx.passes.rows import join_rows, join_steps
 from sardonyx.passes.sequences import split_batches
+from sardonyx.passes.squeezed import join_squeezes
 from sardonyx.passes.tables import look_up_bytes
 from sardonyx.passes.tiles import in_tiles
 from sardonyx.passes.widen import widen
@@ -61,6 +63,8 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         join_steps,
         partial(look_up_bytes, fused=fused),
         compute_needed,
+        share_heads,
+        join_squeezes,
         fuse,
         join_columns,
         *((fewer_products,) if roomy and not dots else ()),
