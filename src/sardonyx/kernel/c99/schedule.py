@@ -7,6 +7,7 @@
     iterated value                  ten points at a time: print_walk
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
+    and computed with               tiles that are turned first: print_turned
     rows that data choose           a check of each outside of its loop: print_rows
     chain with a short way          where a whole strip may take it: print_near
     long chain of arithmetic        several vectors at a time: print_abreast
@@ -50,6 +51,7 @@ from sardonyx.kernel.c99.print_rows import print_rows, rows_of
 from sardonyx.kernel.c99.print_share import Scope, print_beside, print_share
 from sardonyx.kernel.c99.print_strip import is_strip, print_alone
 from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
+from sardonyx.kernel.c99.print_turned import print_turned, turned_of
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
 from sardonyx.kernel.c99.print_windows import packed_window, print_windows
 from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_pairs
@@ -198,8 +200,11 @@ def _form(s: Compute, names: Writer) -> Form:
         return lambda: print_rows(s, rows, names), None
     p = across(s)
     if p is not None:
-        order = [a for a in s.axes[:-1] if a is not p]
-        return lambda: print_tiles(s, p, names), share_of(s, [*order, p], p, TILE)
+        share = share_of(s, [*(a for a in s.axes[:-1] if a is not p), p], p, TILE)
+        turned = turned_of(s, p)
+        if turned is not None:
+            return lambda: print_turned(s, turned, names), share
+        return lambda: print_tiles(s, p, names), share
     near = near_of(s)
     if near is not None:
         return lambda: print_near(s, near, names), share_of(s, s.axes)

@@ -1,0 +1,85 @@
+"""Arithmetic on what lies along another axis: the bytes of plain loops, at every size of a tile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nets import Net, check_any_batch, check_engines
+
+from sardonyx.kernel.c99.print_tiles import across
+from sardonyx.kernel.c99.print_turned import turned_of
+from sardonyx.kernel.ir import Compute
+from sardonyx.native import NativeEngine
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.types import Array
+
+SIZES = [1, 7, 8, 15, 16, 17, 31, 33, 40, 48]
+
+
+def random(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def turned(rows: int, columns: int, batch: int = 2, second: bool = False) -> Net:
+    """Activations of a transposed tensor, with a vector, and another that is transposed too."""
+    net = Net()
+    x = net.op("Transpose", net.feed("x", random(1, batch, rows, columns)), perm=[0, 2, 1])
+    x = net.op("Mul", net.op("Add", x, random(2, rows)), np.array(1.7, np.float32))
+    if second:
+        y = net.op("Transpose", net.feed("y", random(3, batch, rows, columns)), perm=[0, 2, 1])
+        x = net.op("Sub", x, y)
+    net.give(net.op("Sigmoid", x))
+    return net
+
+
+def takes_tiles(net: Net) -> bool:
+    for launch in optimise(lower(net.graph())).launches:
+        for s in launch.kernel.body:
+            p = across(s) if isinstance(s, Compute) else None
+            if p is not None and isinstance(s, Compute) and turned_of(s, p) is not None:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_such_launches_take_tiles(second: bool) -> None:
+    assert takes_tiles(turned(40, 24, second=second))
+
+
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize("columns", [8, 16, 33])
+def test_the_engines_agree(rows: int, columns: int) -> None:
+    check_engines(turned(rows, columns, second=rows % 2 == 0))
+
+
+def test_with_any_batch_the_schedule_is_the_same() -> None:
+    check_any_batch(turned(40, 24, second=True))
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(st.integers(8, 200), st.integers(8, 200), st.integers(1, 3), st.booleans())
+def test_threads_give_the_bytes_of_one(rows: int, columns: int, batch: int, second: bool) -> None:
+    net = turned(rows, columns, batch, second)
+    one, two = (NativeEngine(net.graph(), threads=n).run(net.feeds) for n in (1, 2))
+    assert [one[n].tobytes() for n in net.outputs] == [two[n].tobytes() for n in net.outputs]
+
+
+@pytest.mark.parametrize("keys", [16, 24, 33, 70])
+def test_a_scaled_operand_is_packed_in_tiles(keys: int) -> None:
+    net = Net()
+    k = net.op("Transpose", net.feed("k", random(1, 3, keys, 20)), perm=[0, 2, 1])
+    k = net.op("Mul", k, np.array(0.3, np.float32))
+    net.give(net.op("MatMul", net.feed("q", random(2, 3, 11, 20)), k))
+    assert takes_tiles(net)
+    check_engines(net)
+
+
+def test_rows_of_bytes_are_quantised_in_tiles() -> None:
+    net = Net()
+    x = net.op("Transpose", net.feed("x", random(1, 2, 40, 37)), perm=[0, 2, 1])
+    net.give(net.op("QuantizeLinear", x, np.array(0.02, np.float32), np.array(7, np.uint8)))
+    assert takes_tiles(net)
+    check_engines(net)
