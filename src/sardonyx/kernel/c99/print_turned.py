@@ -50,7 +50,7 @@ class Turned:
 
 def turned_of(s: Compute, p: Axis) -> Turned | None:
     """s as arithmetic on floats that are neighbours along p, all else being neighbours along its
-    last axis, or the same there."""
+    last axis, or the same there. What only moves has tiles of its own (print_tiles.py)."""
     last, value = s.axes[-1], s.expr
     column: Expr | None = None
     count: Dim = 0
@@ -63,7 +63,7 @@ def turned_of(s: Compute, p: Axis) -> Turned | None:
     nodes = list(walk(value))
     loads = [e for e in nodes if isinstance(e, Load)]
     plain = all(e.mode == "proven" for e in loads)
-    if not plain or any(isinstance(e, Fold | Iterate) for e in nodes):
+    if isinstance(value, Load) or not plain or any(isinstance(e, Fold | Iterate) for e in nodes):
         return None
     free, across = free_axes(value), list[Load]()
     for e in (e for e in loads if last in free[id(e)]):
