@@ -24,6 +24,13 @@ def identity(e: Fold) -> int | float | bool:
     return {"dot": 0, "sum": 0, "prod": 1, "and": True, "or": False}[e.kind]
 
 
+def is_free(e: Fold) -> bool:
+    """Whether the terms may come in any order: integers wrap."""
+    return e.kind in ("min", "max", "and", "or") or (
+        e.kind in ("sum", "prod") and e.dtype.is_integer
+    )
+
+
 def fused_dot(a: Array, b: Array, when: Sequence[Array], acc: Array) -> Array:
     """acc with one fused multiply-add per float32 term, in order."""
     tiny = arith.may_be_tiny(a, b)

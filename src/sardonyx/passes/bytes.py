@@ -37,6 +37,7 @@ from sardonyx.kernel.expr import (
 )
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.kernel.verify import unproven
 from sardonyx.passes.fewer import window_of
 from sardonyx.passes.program import Launch, unused
 from sardonyx.types import Array, TensorType
@@ -74,6 +75,8 @@ def of_bytes(
         return None
     names = dict(zip(launch.kernel.inputs, launch.reads, strict=True))
     known = {b: weights[n] for b, n in names.items() if b is not None and n in weights}
+    if a.mode == "guard" and not unproven(launch.kernel).get(a):
+        a = replace(a, mode="proven", default=None)
     value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
     any_size = dots or not _has_own_axis(user, fold, w)
     any_size |= fewer and window_of(user, fold, a, w) is not None

@@ -2,18 +2,23 @@
 
 Two axes of a loop nest or of a fold are one where every load that depends on them has both, next to
 one another and in their order, over all of the second dimension. Rows become long, loops few, and
-a fold over several axes, its terms in the same order, is one over their row-major positions. Of
-products, only those have fewer axes whose lanes are places.
+a fold over several axes, its terms in the same order, is one over their row-major positions; a
+maximum has no order, and takes its axes as they lie. Of products, only those have fewer axes whose
+lanes are places.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 
 from sardonyx.kernel.adjoin import adjoin, read_as_one
+from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.print_along import packed_along
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
+from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.program import Launch, Program
@@ -86,6 +91,10 @@ def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
     for fold in walk(root):
         if not isinstance(fold, Fold):
             continue
+        lying = _as_it_lies(fold)
+        if lying is not fold:
+            e = rewrite(root, {fold: lying})
+            return _folds(replace(s, expr=e), e, views)
         parts = fold.terms if fold.when is None else (*fold.terms, fold.when)
         for a, b in pairwise(fold.axes):
             if read_as_one(a, b, parts):
@@ -98,6 +107,22 @@ def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
                 e = rewrite(root, {fold: one})
                 return _folds(replace(s, expr=e), e, views)
     return s
+
+
+def _as_it_lies(fold: Fold) -> Fold:
+    """A fold that has no order, over its axes as what it reads lies in memory."""
+    loads = [e for e in walk(*fold.terms) if isinstance(e, Load)]
+    address = flat(loads[0]) if is_free(fold) and len(loads) == 1 else None
+    if address is None:
+        return fold
+
+    def step(axis: Axis) -> float:
+        """How far apart neighbours lie; those that no number says are the outermost."""
+        found = None if axis.extent == 1 else coefficient(address, axis)
+        return abs(found) if isinstance(found, int) else inf
+
+    axes = tuple(sorted(fold.axes, key=step, reverse=True))
+    return fold if axes == fold.axes else replace(fold, axes=axes)
 
 
 def _replaced(e: Expr, pair: tuple[Axis, Axis], c: Axis, views: _Views) -> Expr:

@@ -26,7 +26,7 @@ from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.passes.reorders import LANES, PLAIN, placed, reorder
+from sardonyx.passes.reorders import LANES, PLAIN, by_blocks, placed, reorder
 from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
 
@@ -333,7 +333,7 @@ def _rewritten(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> tuple[
             if found is None:
                 return None
             target, axes, given = found
-        expr = _loads_placed(s.expr, given, changed)
+        expr = _loads_placed(by_blocks(s.expr, changed), given, changed)
         if expr is None:
             return None
         made.append(Compute(target, axes, expr))

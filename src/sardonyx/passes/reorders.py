@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sardonyx.dims import divide
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.contract import is_multiple
-from sardonyx.kernel.expr import Buffer, Expr, lift
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
+from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.rewrite import rewrite
 from sardonyx.types import TensorType
 
 LANES = 16
@@ -56,3 +59,17 @@ def _at(block: int, n: Expr, c: Expr, *space: Expr) -> tuple[Expr, ...]:
     if block == LANES:
         return (n, c // LANES, *space, c % LANES)
     return (n, lift(0), *space, c)
+
+
+def by_blocks(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
+    """e, a fold over all channels that has no order being over blocks and the channels of each."""
+    given: dict[Fold, Expr] = {}
+    for fold in (x for x in walk(e) if isinstance(x, Fold) and is_free(x)):
+        loads = (x for x in walk(*fold.terms) if isinstance(x, Load) and x.buffer in changed)
+        found = {x.index[1] for x in loads if changed[x.buffer].shape[-1] == LANES}
+        for a in (a for a in fold.axes if a in found and is_multiple(a.extent, LANES)):
+            two = Axis(f"{a.name}b", divide(a.extent, LANES) or 1), Axis(f"{a.name}l", LANES)
+            axes = tuple(y for x in fold.axes for y in (two if x is a else (x,)))
+            one: dict[Axis, Expr] = {a: two[0] * LANES + two[1]}
+            given[fold] = replace(fold, axes=axes, terms=tuple(rewrite(x, one) for x in fold.terms))
+    return rewrite(e, given) if given else e

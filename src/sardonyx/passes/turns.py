@@ -33,8 +33,8 @@ def keeps_channels(launch: Launch, tensors: Mapping[str, TensorType]) -> bool:
 
 def turns(launch: Launch, rows: Collection[str] = ()) -> bool:
     """Whether it writes channels first and has them last: its filters are the channels, or it
-    reads channels side by side, and reads nothing side by side along an axis of pixels. rows: of
-    the tensors that it reads, those whose channels are last."""
+    reads channels side by side, and reads nothing side by side along an axis of pixels but factors
+    of an interpolation. rows: of the tensors that it reads, those whose channels are last."""
     s = launch.kernel.body[-1] if launch.kernel.body else None
     if not isinstance(s, Compute) or s.buffer is not launch.kernel.outputs[0] or len(s.axes) < 3:
         return False
@@ -43,13 +43,15 @@ def turns(launch: Launch, rows: Collection[str] = ()) -> bool:
     last = {b for b, n in names if n in rows}
     loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.index and e.buffer not in last]
     free = free_axes(*(i for e in loads for i in e.index))
-    beside = False
+    beside, deep = False, has_product(launch)
+    folds = () if deep else [e for e in walk(s.expr) if isinstance(e, Fold)]
+    pixels = {*space, *(a for e in folds for a in e.axes)}
     for e in loads:
         *outer, inner = (free[id(i)] for i in e.index)
-        if not inner.isdisjoint(space) and any(x - set(space) for x in outer):
+        if not inner.isdisjoint(space) and any(x - pixels for x in outer):
             return False
         beside = beside or channel in inner
-    return beside or has_product(launch)
+    return beside or deep
 
 
 def has_product(launch: Launch) -> bool:
