@@ -9,6 +9,7 @@ import pytest
 from nets import Net, check_engines
 from test_passes import check, values
 
+from sardonyx import types as t
 from sardonyx.kernel.expr import Where, walk
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.passes.lower import lower
@@ -103,3 +104,24 @@ def test_the_parts_of_a_split_are_not_copied() -> None:
         assert all(len(b.shape) == 5 for b in launch.kernel.inputs if b is not None)
         every = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
         assert not any(isinstance(e, Where) for e in every)
+
+
+def test_parts_that_are_quantised_anew_are_written_where_they_lie() -> None:
+    net = Net(opsets={"": 17, "com.microsoft": 1})
+    scale, zero = np.array(0.03, np.float32), np.array(5, np.uint8)
+    parts: list[str | np.ndarray] = []
+    for i, channels in enumerate((16, 24, 8)):
+        x = conv(net, net.feed(f"x{i}", values(i, 1, 8, 6, 7)), 8, channels)
+        own = np.array(0.02 + 0.01 * i, np.float32), np.array(i, np.uint8)
+        parts += [net.op("QuantizeLinear", x, *own), *own]
+    y = net.op("QLinearConcat", scale, zero, *parts, axis=1, domain="com.microsoft")
+    net.give(conv(net, net.op("DequantizeLinear", y, scale, zero), 48, 16))
+    check_engines(net)
+    program = optimise(lower(net.graph(), overridable=False), roomy=True)
+    every = [
+        e
+        for x in program.launches
+        for s in statements(x.kernel.body)
+        for e in walk(*expressions(s))
+    ]
+    assert not any(isinstance(e, Where) and e.dtype is t.uint8 for e in every)

@@ -2,6 +2,7 @@
 
     y, z = Split(x)         =>   y = x[:, :n];  z = x[:, n:]
     y = ConvTranspose(x)    =>   a, b, ... = a convolution for each phase;  y = a and b in turn
+    y = QLinearConcat(x)    =>   a, b, ... = each part, quantised anew;  y = a behind b
 
 Each part may then vanish into what reads it, has the layout that suits it, and is not copied where
 nothing needs it.
@@ -9,10 +10,10 @@ nothing needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Fold, is_move, walk
+from sardonyx.kernel.expr import Fold, Iterate, Where, is_move, walk
 from sardonyx.kernel.ir import Compute
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program, by_launch, by_statement
@@ -20,8 +21,8 @@ from sardonyx.types import Array, TensorType
 
 
 def part_results(program: Program) -> Program:
-    """The program with a launch for each result of what only moves elements, and for each
-    convolution of what has several."""
+    """The program with a launch for each result of what only moves elements, for each convolution
+    of what has several, and for each part of what is computed before it is joined."""
     return drop_unused(by_launch(program, _parts))
 
 
@@ -35,10 +36,20 @@ def _parts(launch: Launch, tensors: dict[str, TensorType], _: dict[str, Array]) 
         for name, out in zip(launch.writes, kernel.outputs, strict=True):
             own = replace(kernel, outputs=(out,), body=(made[out],))
             yield replace(launch, kernel=own, writes=(name,))
-    elif any(_is_convolution(s) and s.buffer.root in kernel.temporaries for s in body):
+    elif any(_is_convolution(s) and s.buffer.root in kernel.temporaries for s in body) or (
+        len(launch.writes) == 1 and _joins(body)
+    ):
         yield from by_statement(launch, tensors)
     else:
         yield launch
+
+
+def _joins(body: Sequence[Compute]) -> bool:
+    """Whether the last statement only chooses among what the others make, element by element."""
+    choice = body[-1].expr
+    if not isinstance(choice, Where) or not is_move(choice):
+        return False
+    return not any(isinstance(e, Fold | Iterate) for s in body for e in walk(s.expr))
 
 
 def _is_convolution(s: Compute) -> bool:
