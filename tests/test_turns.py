@@ -161,3 +161,13 @@ def test_windows_of_a_picture_are_gathered_before_their_product() -> None:
     moved, product = launches(windows())
     assert [op.op_type for op in moved.operations] == ["Transpose"]
     assert any(packed_product(s) for s in product.kernel.body if isinstance(s, Compute))
+
+
+def test_the_first_pictures_of_a_batch_are_no_view_of_all() -> None:
+    net = Net()
+    y = net.op("Conv", net.feed("x", random(1, 4, 3, 6, 6)), random(2, 32, 3, 3, 3))
+    y, other = net.op("Split", y, np.array([2, 2]), axis=0, count=2)
+    z = net.op("Reshape", y, np.array([2, 32, 16], np.int64))
+    z = net.op("MatMul", net.op("Transpose", z, perm=TURN), random(3, 32, 8))
+    net.give(z, net.op("Conv", other, random(4, 8, 32, 1, 1)))
+    check_engines(net)

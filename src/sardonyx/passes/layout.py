@@ -294,11 +294,11 @@ def _changed(launch: Launch, reads: Mapping[str, int], write: int, state: _State
 
 
 def _stays(body: Sequence[Stmt]) -> bool:
-    """Whether each element is written where it was read."""
+    """Whether each element is written where it was read, and all are."""
     match body:
         case (Compute(b, axes, Load(read, index, _, None)),) if b.dtype is read.dtype:
-            place = position(axes, b.shape)
-            return place is not None and place == position(index, read.shape)
+            place, whole = position(axes, b.shape), product(b.shape) == product(read.shape)
+            return whole and place is not None and place == position(index, read.shape)
     return False
 
 
