@@ -77,6 +77,38 @@ def test_long_rows_keep_the_terms_at_their_ends() -> None:
     assert edge.axis.extent == 9
 
 
+def taps(net: Net) -> list[list[int]]:
+    """The extents of the sums of products, but those of one term."""
+    found = []
+    for launch in optimise(lower(net.graph(), overridable=False)).launches:
+        for e in walk(*(e for s in statements(launch.kernel.body) for e in expressions(s))):
+            if isinstance(e, Fold) and e.kind == "dot":
+                found.append([int(str(a.extent)) for a in e.axes if a.extent != 1])
+    return found
+
+
+@pytest.mark.parametrize("rate", [7, 9, 12])
+def test_windows_spread_wider_than_their_picture_are_their_centre(rate: int) -> None:
+    net = one(7, 7, dilations=[rate, rate], pads=[rate] * 4)
+    assert taps(net) == [[2, 16]]
+    check(net)
+    check_engines(net)
+
+
+def test_taps_that_are_outside_everywhere_along_one_axis_are_gone() -> None:
+    wide = one(5, 20, dilations=[6, 6], pads=[6] * 4)
+    assert taps(wide) == [[2, 3, 16]]
+    check_engines(wide)
+
+
+def test_what_might_show_keeps_taps_that_are_outside_everywhere() -> None:
+    net = Net()
+    x, w = net.feed("x", values(1, 1, 32, 4, 4)), weights(2, 32, 32, 3, 3)
+    net.give(net.op("Conv", x, w, pads=[5] * 4, dilations=[5, 5]))
+    assert taps(net) == [[2, 3, 3, 16]]
+    check_engines(net)
+
+
 def of_bytes(zero: int, channels: int = 32, size: int = 3) -> Net:
     """ConvInteger whose padding stands for a zero point."""
     net, rng = Net(), np.random.default_rng(1)

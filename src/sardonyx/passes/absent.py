@@ -28,6 +28,7 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.known import Known, known_to
 from sardonyx.passes.pack import is_constant
 from sardonyx.passes.program import Launch
+from sardonyx.passes.slides import Slide, slide_of
 from sardonyx.types import Array, float32
 
 NARROW = 63  # places of the innermost axis: else few of its ends are in a chunk of rows
@@ -49,6 +50,34 @@ def leave_out(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array])
     given: dict[Expr, Expr] = {fold: Fold(fold.kind, fold.axes, fold.terms, when)}
     made = Compute(s.buffer, s.axes, rewrite(s.expr, given))
     return replace(launch, kernel=replace(launch.kernel, body=(made,)))
+
+
+def drop_absent(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array]) -> Launch:
+    """The launch without the terms of its sum of products that lie outside for all places, as those
+    of a window that is spread wider than its picture."""
+    s = launch.kernel.body[-1]
+    if len(launch.kernel.body) != 1 or not isinstance(s, Compute) or not _is_zero(x.default):
+        return launch
+    found = [slide_of(s, x, d, fold) for d in range(len(x.index))]
+    inside = {one.tap: _inside(one) for one in found if one is not None}
+    fewer = {tap: n for tap, n in inside.items() if 0 < len(n) != tap.extent}
+    if not fewer or fold.when is not None or not _may(s, fold, x, known_to(launch, weights)):
+        return launch
+    fresh = {tap: Axis(tap.name, len(n)) for tap, n in fewer.items()}
+    given: dict[Axis, Expr] = {tap: fresh[tap] + n[0] for tap, n in fewer.items()}
+    terms = tuple(rewrite(e, given) for e in fold.terms)
+    less: dict[Fold, Expr] = {fold: Fold("dot", tuple(fresh.get(a, a) for a in fold.axes), terms)}
+    made = Compute(s.buffer, s.axes, rewrite(s.expr, less))
+    return replace(launch, kernel=replace(launch.kernel, body=(made,)))
+
+
+def _inside(one: Slide) -> list[int]:
+    """The taps of a window that lie inside for some place."""
+    assert isinstance(one.place.extent, int)
+    places = [one.start + one.by * i for i in range(one.place.extent)]
+    return [
+        tap for tap in range(one.taps) if any(0 <= at + one.apart * tap < one.size for at in places)
+    ]
 
 
 def is_taken(launch: Launch, weights: Mapping[str, Array]) -> bool:

@@ -16,7 +16,7 @@ from sardonyx.kernel.c99.windows import window_of
 from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.passes.absent import is_taken, leave_out
+from sardonyx.passes.absent import drop_absent, is_taken, leave_out
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, TensorType
@@ -27,8 +27,18 @@ def pad_inputs(program: Program) -> Program:
     tensors = dict(program.tensors)
     launches: list[Launch] = []
     for launch in program.launches:
-        launches.extend(_padded(launch, tensors, program.weights))
+        whole = _without_absent(launch, program.weights)
+        launches.extend(_padded(whole, tensors, program.weights))
     return replace(program, tensors=tensors, launches=tuple(launches))
+
+
+def _without_absent(launch: Launch, weights: Mapping[str, Array]) -> Launch:
+    """The launch without the terms of a convolution that are outside of its picture everywhere."""
+    fold = convolution(launch)
+    guarded = [] if fold is None else [x for x in fold.terms if isinstance(x, Load) and _fills(x)]
+    if fold is None or len(guarded) != 1:
+        return launch
+    return drop_absent(launch, fold, guarded[0], weights)
 
 
 def _padded(

@@ -80,12 +80,13 @@ def slides(s: Compute, x: Load, fold: Fold) -> tuple[Slide, ...]:
         for d, guarded in enumerate(checked(x))
         if guarded or any(a in fold.axes for a in walk(x.index[d]))
     ]
-    every = [_slide(s, x, d, fold) for d in dimensions]
+    every = [slide_of(s, x, d, fold) for d in dimensions]
     found = tuple(one for one in every if one is not None)
     return found if len(found) == len(every) and _is_sound(found, x, fold) else ()
 
 
-def _slide(s: Compute, x: Load, d: int, fold: Fold) -> Slide | None:
+def slide_of(s: Compute, x: Load, d: int, fold: Fold) -> Slide | None:
+    """How windows of a fold move along a dimension of x; None where it is not understood."""
     form, size = affine(x.index[d]), x.buffer.shape[d]
     inside = [a for a in walk(x.index[d]) if isinstance(a, Axis) and a.extent != 1]
     taps, places = [a for a in inside if a in fold.axes], [a for a in inside if a in s.axes]
