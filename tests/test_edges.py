@@ -67,6 +67,10 @@ def test_both_ends_of_both_axes_leave_out_what_lies_in_the_padding() -> None:
     far = one(13, 13, dilations=[5, 5], pads=[5] * 4)
     assert ends(far) == [(5, 1, 5, 1)] * 2
     check_engines(far)
+    near = one(8, 8, dilations=[5, 5], pads=[5] * 4)  # the ends overlap: 5 + 5 of 8 places
+    assert ends(near) == [(5, 1, 5, 1)] * 2
+    check(near)
+    check_engines(near)
     assert ends(one(pads=[0, 1, 0, 0])) == [(1, 1, 0, 0)]
     assert ends(one(pads=[0] * 4)) == []
 
@@ -109,18 +113,24 @@ def test_what_might_show_keeps_taps_that_are_outside_everywhere() -> None:
     check_engines(net)
 
 
-def of_bytes(zero: int, channels: int = 32, size: int = 3) -> Net:
+def of_bytes(zero: int, channels: int = 32, size: int = 3, rate: int = 1) -> Net:
     """ConvInteger whose padding stands for a zero point."""
     net, rng = Net(), np.random.default_rng(1)
     x = net.feed("x", rng.integers(0, 256, (1, channels, 20, 20)).astype(np.uint8))
     w = rng.integers(-64, 65, (32, channels, size, size)).astype(np.int8)
-    net.give(net.op("ConvInteger", x, w, np.asarray(zero, np.uint8), pads=[1] * 4))
+    spread: dict[str, Any] = {"pads": [rate] * 4, "dilations": [rate] * 2}
+    net.give(net.op("ConvInteger", x, w, np.asarray(zero, np.uint8), **spread))
     return net
 
 
 def test_integers_are_left_out_where_the_padding_is_of_zeros() -> None:
     assert ends(of_bytes(0)) == [(1, 1, 1, 1)] * 2
     assert ends(of_bytes(3)) == []
+    for channels in (32, 20):
+        wide = of_bytes(0, channels, rate=13)
+        assert ends(wide) == [(13, 1, 13, 1)] * 2
+        check(wide)
+        check_engines(wide)
 
 
 def test_terms_that_are_taken_several_at_a_time_are_all_taken() -> None:
@@ -239,6 +249,7 @@ def test_the_engines_agree_on_any_number_of_threads(small_units: None) -> None: 
         x = net.feed(f"y{height}", values(height, 1, 64, height, width))
         w, b = weights(height, 32, 64, 3, 3), np.ones(32, np.float32)
         net.give(net.op("Relu", net.op("Conv", x, w, b, pads=[1] * 4)))
+        net.give(net.op("Relu", net.op("Conv", x, w, b, pads=[5] * 4, dilations=[5, 5])))
     assert len(edges(net)) > 20
     graph = net.graph()
     expected = Machine(graph).run(net.feeds)
@@ -258,4 +269,6 @@ def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path
         x = net.feed(f"y{height}{width}", values(height, 1, 64, height, width))
         w, b = weights(height, 32, 64, 3, 3), np.ones(32, np.float32)
         net.give(net.op("Relu", net.op("Conv", x, w, b, pads=[1] * 4)))
+    for rate in (5, 6, 9):
+        net.give(net.op("Relu", net.op("Conv", x, w, b, pads=[rate] * 4, dilations=[rate] * 2)))
     check_net(net, target, tmp_path / "source")

@@ -167,13 +167,13 @@ def _edge(form: Dim, axis: Axis, terms: Axis, size: int) -> Edge:
     start = form - by * atom(axis) - apart * atom(terms)
     if not isinstance(start, int) or by < 1 or apart < 1:
         return Edge(axis, terms)
-    near = range(1, min(n // 2, k * apart) + 1)
-
-    def outside(place: int) -> int:
-        found = [start + by * place + apart * i for i in range(k)]
-        return sum(x < 0 for x in found) if 2 * place < n else sum(x >= size for x in found)
-
-    lead = max(near, key=lambda i: i * outside(i - 1), default=0)
-    trail = max(near, key=lambda i: i * outside(n - i), default=0)
-    first, last = (outside(lead - 1), outside(n - trail)) if near else (0, 0)
+    below = [sum(start + by * i + apart * tap < 0 for tap in range(k)) for i in range(n)]
+    above = [sum(start + by * i + apart * tap >= size for tap in range(k)) for i in range(n)]
+    for most in (n - 1, n // 2):  # ends that overlap, if a term is left between them
+        near = range(1, min(most, k * apart) + 1)
+        lead = max(near, key=lambda i: i * below[i - 1], default=0)
+        trail = max(near, key=lambda i: i * above[n - i], default=0)
+        first, last = (below[lead - 1], above[n - trail]) if near else (0, 0)
+        if lead + trail <= n or first + last < k:
+            break
     return Edge(axis, terms, lead if first else 0, first, trail if last else 0, last)

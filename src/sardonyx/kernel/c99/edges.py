@@ -3,7 +3,8 @@
     Fold("dot", axes, terms, when=... & ((oh >= lead) | (kh >= first)) & ...)
 
 The first `lead` places along an axis leave out the first indices of an axis of terms, so many, and
-the last `trail` places the last. Register tiles take such rows together (kernel/c99/product.h).
+the last `trail` places the last; those between, where both overlap, leave out both. Register tiles
+take such rows together (kernel/c99/product.h).
 """
 
 from __future__ import annotations

@@ -303,8 +303,9 @@ SX_TILE int64_t sx_within(const sx_product *g, int64_t *at, int64_t first, int64
   }
   return t;
 }
-/* Where the rows of a chunk are, those together that take the same terms, first those that take all: the ends of an
-   axis are taken over all of the axes within it. How many groups there are. */
+/* Where the rows of a chunk are, those together that take the same terms, first those between the ends, which take all,
+   or what is left where ends overlap: the ends of an axis are taken over all of the axes within it. How many groups
+   there are. */
 SX_TILE int64_t sx_grouped(const sx_product *g, int64_t *at, int64_t first, int64_t count, sx_group *groups) {
   const int64_t none[3] = {0, 0, 0}, all[3] = {g->m0, g->m1, g->m2};
   int64_t kind, a, t = 0, some = 0;
@@ -319,12 +320,15 @@ SX_TILE int64_t sx_grouped(const sx_product *g, int64_t *at, int64_t first, int6
     sx_group q = {0, kind == 0, {0, 0, 0, 0}, {0, 0, 0, 0}};
     for (a = 0; a < 3 && a <= axis; a++) {
       const sx_edge *const e = g->edges + a;
-      if (a < axis)
-        low[a] = e->lead, high[a] -= e->trail;
-      else if (kind % 2)
-        high[a] = e->lead, q.first[e->loop] = e->first;
+      const int64_t apart = high[a] - e->trail, both = e->lead > apart; /* ends that overlap: what both have in common */
+      const int64_t begin = both ? apart : e->lead, rest = both ? e->lead : apart;
+      if (a < axis) {
+        low[a] = begin, high[a] = rest;
+        if (both) q.all = 0, q.first[e->loop] = e->first, q.last[e->loop] = e->last;
+      } else if (kind % 2)
+        high[a] = begin, q.first[e->loop] = e->first;
       else
-        low[a] = high[a] - e->trail, q.last[e->loop] = e->last;
+        low[a] = rest, q.last[e->loop] = e->last;
     }
     t = sx_within(g, at, first, count, low, high, t);
     q.rows = t - before;
