@@ -83,3 +83,16 @@ def test_rows_of_bytes_are_quantised_in_tiles() -> None:
     net.give(net.op("QuantizeLinear", x, np.array(0.02, np.float32), np.array(7, np.uint8)))
     assert takes_tiles(net)
     check_engines(net)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(40, 24), (17, 40), (56, 33), (24, 24)])
+def test_no_element_is_computed_twice(rows: int, columns: int) -> None:
+    """The result may lie where an operand lay, which is read no more after."""
+    net = Net()
+    kept = net.op("MatMul", net.feed("a", random(1, 2, rows, 8)), random(2, 8, columns))
+    net.give(net.op("MatMul", kept, random(3, columns, 8)))
+    x = net.op("Transpose", net.feed("x", random(4, 2, columns, rows)), perm=[0, 2, 1])
+    y = net.op("Add", net.op("Relu", x), net.op("Mul", kept, np.array(0.7, np.float32)))
+    net.give(net.op("MatMul", y, random(5, columns, 8)))
+    assert takes_tiles(net)
+    check_engines(net)

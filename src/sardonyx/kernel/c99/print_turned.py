@@ -4,7 +4,8 @@
                                 for p in tile: for l in tile: out[p][l] = f(t[p][l], ..)
 
 so that f is of vectors, as it is where nothing is turned. The last tile of an axis moves back over
-its neighbour; where there is no whole one, elements are computed one by one.
+its neighbour, whose elements are not computed again; where there is no whole one, elements are
+computed one by one.
 """
 
 from __future__ import annotations
@@ -90,15 +91,19 @@ def print_turned(s: Compute, found: Turned, names: Writer) -> list[str]:
         f"for (int64_t {j} = 0; {j} < {width}; {j} += {TILE}) {{",
         f"const int64_t {c} = {width} - {j} < {TILE} ? {width} - {TILE} : {j};",
     ]
-    whole = f"{r} >= {first} && {c} >= 0"
+    inside = ""
     if found.column is not None:
         before, text = _at(found.column, (r, c), found, last, names, {})
         lines += before
-        whole += f" && {text} + {TILE} <= {names.size(found.count)}"
+        inside = f" && {text} + {TILE} <= {names.size(found.count)}"
+    new = f"{i} - {r}", f"{j} - {c}"  # an operand may lie where the result lies
     lines += [
-        *(f"if ({whole}) {{", *_whole(s, found, names, (r, c)), "} else {"),
-        *_one_by_one(s, found, names, (i, end), (j, width)),
-        *("}", "}", "}"),
+        f"if ({r} == {i} && {c} == {j}{inside}) {{",
+        *_whole(s, found, names, (r, c), ("0", "0")),
+        f"}} else if ({r} >= {first} && {c} >= 0{inside}) {{",
+        *_whole(s, found, names, (r, c), new),
+        *("} else {", *_one_by_one(s, found, names, (i, end), (j, width)), "}"),
+        *("}", "}"),
     ]
     names.given = given
     return ["{", *alone, *lines, *["}"] * len(heads), "}"]
@@ -119,8 +124,10 @@ def _at(
     return before, bare(text)
 
 
-def _whole(s: Compute, found: Turned, names: Writer, begin: tuple[str, str]) -> list[str]:
-    """The statements for the tile that begins at a point."""
+def _whole(
+    s: Compute, found: Turned, names: Writer, begin: tuple[str, str], new: tuple[str, str]
+) -> list[str]:
+    """The statements for the tile that begins at a point, whose elements from `new` on are left."""
     last, tiles, lines = s.axes[-1], dict[Expr, str](), list[str]()
     a, b, i, j = (names.fresh(x) for x in ("l", "l", "i", "i"))
     for e in found.loads:
@@ -144,8 +151,8 @@ def _whole(s: Compute, found: Turned, names: Writer, begin: tuple[str, str]) -> 
     points = [f"const int64_t {i} = {begin[0]} + {a};", f"const int64_t {j} = {begin[1]} + {b};"]
     return [
         *lines,
-        f"for (int64_t {a} = 0; {a} < {TILE}; {a}++) {{",
-        f"sx_apart() for (int64_t {b} = 0; {b} < {TILE}; {b}++) {{",
+        f"for (int64_t {a} = {new[0]}; {a} < {TILE}; {a}++) {{",
+        f"sx_apart() for (int64_t {b} = {new[1]}; {b} < {TILE}; {b}++) {{",
         *(line for x in points for line in used(x, element)),
         *(*element, "}", "}"),
     ]
