@@ -240,14 +240,13 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         return False
     if isinstance(e, Load) and e.mode == "proven" and not is_chosen(e):
         return length == 1 and all(affine(i) is not None for i in e.index)
-    moved = e.dtype is not t.bool_ and not isinstance(use.compute.expr, Load)
-    if moved and is_move(use.compute.expr):
+    chooses = is_move(use.compute.expr) and not isinstance(use.compute.expr, Load)
+    if chooses and e.dtype is not t.bool_:  # a condition has no bits of a NaN
         return False
     if use.folded:
         once = is_chosen(e) and _takes_each(use, last)
-        return (
-            length == 1 and alone and (once or (scales(e) and is_packed_by(use.compute, use.loads)))
-        )
+        scaled = scales(e) and is_packed_by(use.compute, use.loads)
+        return length == 1 and alone and (once or scaled)
     if _is_tile(e) and siblings > 1:
         return False
     if _is_narrow(last) and _cost(use.compute.expr) >= LONG:

@@ -64,7 +64,8 @@ def _at(block: int, n: Expr, c: Expr, *space: Expr) -> tuple[Expr, ...]:
 def by_blocks(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
     """e, a fold over all channels that has no order being over blocks and the channels of each."""
     given: dict[Fold, Expr] = {}
-    for fold in (x for x in walk(e) if isinstance(x, Fold) and is_free(x)):
+    folds = (x for x in walk(e) if isinstance(x, Fold) and is_free(x) and x.when is None)
+    for fold in folds:
         loads = (x for x in walk(*fold.terms) if isinstance(x, Load) and x.buffer in changed)
         found = {x.index[1] for x in loads if changed[x.buffer].shape[-1] == LANES}
         for a in (a for a in fold.axes if a in found and is_multiple(a.extent, LANES)):
