@@ -85,7 +85,7 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
       sx_span(n, taps, g, (const char *)(x + at * g->wb * g->xt), w, r0, r1, acc + 16 * (at - from)); \
     }                                                                                                 \
   }
-#if SX_ROWS == 14 /* bands take windows of 3 and of 5 columns */
+#if SX_ROWS == 14 /* bands take windows of 3, 5 and 7 columns */
 #define SX_STRETCHES(name, n) SX_STRETCH(name##_0, n, 0)
 #define SX_CHOICE(n) sx_stretch_##n##_0
 #else
@@ -181,16 +181,19 @@ static void sx_window_row(const sx_windows *whole, int64_t y, int64_t row, int64
 
 #define SX_FINISHED 63 /* sums that are finished together, where rows are short */
 #if SX_ROWS == 14
-/* Bands: rows of a block, of which at most two columns of x are missing at either end. Masks, which cost nothing,
-   stand for these. Steps of one or two columns, and where x lies in blocks of lanes all places, are constants. */
+/* Bands: rows of a block, of which at most two columns of x are missing at either end, or three of seven. Masks, which
+   cost nothing, stand for these. Steps of one or two columns, and where x lies in blocks of lanes all places, are
+   constants. */
 SX_TILE void sx_band_span(const int n, const int taps, const int by, const int blocked, const sx_windows *g,
                           const char *x, const char *w, int64_t r0, int64_t r1, int64_t left, int64_t right, float *acc) {
   const int64_t each = blocked ? 64 : 4 * g->xt, step = blocked ? 64 : 4 * g->step, down = 4 * g->ha * g->xs;
   const int64_t each3 = 3 * each, each5 = 5 * each, last = (n - 1) * by + taps - 1;
 #define SX_UNLESS(condition) (__mmask16)((condition) ? 0 : 0xffff)
   const __mmask16 a0 = SX_UNLESS(left > 0), a1 = SX_UNLESS(left > 1), z0 = SX_UNLESS(right > 0), z1 = SX_UNLESS(right > 1);
+  const __mmask16 a2 = SX_UNLESS(left > 2), z2 = SX_UNLESS(right > 2);
   const sx_piece zero = sx_zero();
   int64_t r;
+  (void)a2, (void)z2;
   SX_SPANS(SX_FROM)
 #define SX_SIXTH(c) (c % 6 == 0 ? 0 : c % 6 == 1 ? each : c % 6 == 2 ? 2 * each : c % 6 == 3 ? each3 : c % 6 == 4 ? 4 * each : each5)
 #define SX_AT(c) (const float *)(const void *)(blocked ? x + 64 * c : x + c / 6 * (6 * each) + SX_SIXTH(c))
@@ -198,8 +201,9 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
 #define SX_BORDERED(t)                                                                                                \
   if (n > t) {                                                                                                        \
     const int c = t * by + q;                                                                                         \
-    s##t.a = sx_madd(c == 0 ? SX_MASKED(a0) : c == 1 ? SX_MASKED(a1) : c == last ? SX_MASKED(z0)                      \
-                     : c == last - 1 ? SX_MASKED(z1) : sx_load(SX_AT(c)), v, s##t.a);                                 \
+    s##t.a = sx_madd(c == 0 ? SX_MASKED(a0) : c == 1 ? SX_MASKED(a1) : c == 2 && taps == 7 ? SX_MASKED(a2)            \
+                     : c == last ? SX_MASKED(z0) : c == last - 1 ? SX_MASKED(z1)                                      \
+                     : c == last - 2 && taps == 7 ? SX_MASKED(z2) : sx_load(SX_AT(c)), v, s##t.a);                    \
   }
 #define SX_BESIDE(t) if (n > t) s##t.a = sx_madd(zero, v, s##t.a);
 #define SX_WEIGHT(i) const sx_piece v = sx_load((const float *)(const void *)(w + i * step));
@@ -207,7 +211,8 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
   for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
   for (r = r0; r < r1; r++, x += down, w += taps * step) {
     SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
-    if (taps == 5) { SX_COLUMN(3) SX_COLUMN(4) }
+    if (taps > 3) { SX_COLUMN(3) SX_COLUMN(4) }
+    if (taps > 5) { SX_COLUMN(5) SX_COLUMN(6) }
   }
   for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
   SX_SPANS(SX_LEAVE)
@@ -241,6 +246,7 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
   SX_BAND(n##_##taps##_1_1, n, taps, 1, 1) SX_BAND(n##_##taps##_2_1, n, taps, 2, 1) \
   SX_BAND(n##_##taps##_1_0, n, taps, 1, 0) SX_BAND(n##_##taps##_2_0, n, taps, 2, 0)
 SX_BANDS(14, 3) SX_BANDS(14, 5) SX_BANDS(7, 3) SX_BANDS(7, 5)
+SX_BAND(14_7_1_1, 14, 7, 1, 1) SX_BAND(14_7_1_0, 14, 7, 1, 0) SX_BAND(7_7_1_1, 7, 7, 1, 1) SX_BAND(7_7_1_0, 7, 7, 1, 0)
 /* The units from .. to - 1 of windows that go in bands; 0 for others. */
 static int sx_window_bands(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t right = (g->ow - 1) * g->wb + g->wf + g->kw - g->xw, blocked = g->xt == 16 && g->step == 16;
@@ -248,11 +254,14 @@ static int sx_window_bands(const sx_windows *g, int64_t from, int64_t to) {
 #define SX_BAND_OF(n, taps)                                                          \
   (g->wb == 1 ? blocked ? sx_band_##n##_##taps##_1_1 : sx_band_##n##_##taps##_1_0 \
               : blocked ? sx_band_##n##_##taps##_2_1 : sx_band_##n##_##taps##_2_0)
+#define SX_BAND_OF_7(n) (blocked ? sx_band_##n##_7_1_1 : sx_band_##n##_7_1_0)
   void (*const band)(const sx_windows *, int64_t, int64_t, int64_t) =
-      narrow ? g->kw == 3 ? SX_BAND_OF(7, 3) : SX_BAND_OF(7, 5) : g->kw == 3 ? SX_BAND_OF(14, 3) : SX_BAND_OF(14, 5);
+      narrow ? g->kw == 3 ? SX_BAND_OF(7, 3) : g->kw == 5 ? SX_BAND_OF(7, 5) : SX_BAND_OF_7(7)
+             : g->kw == 3 ? SX_BAND_OF(14, 3) : g->kw == 5 ? SX_BAND_OF(14, 5) : SX_BAND_OF_7(14);
+  const int64_t most = g->kw == 7 ? 3 : 2; /* columns that may be missing */
   int64_t next;
-  if ((g->kw != 3 && g->kw != 5) || g->wa != 1 || g->wb < 1 || g->wb > 2) return 0;
-  if (g->ow < 7 || (g->ow > 32 && !blocked) || g->wf < -2 || right > 2) return 0;
+  if ((g->kw != 3 && g->kw != 5 && (g->kw != 7 || g->wb > 1)) || g->wa != 1 || g->wb < 1 || g->wb > 2) return 0;
+  if (g->ow < 7 || (g->ow > 32 && !blocked) || g->wf < -most || right > most) return 0;
   for (; from < to; from = next) {
     const int64_t b = from / g->oh, y = from % g->oh;
     next = g->oh - y < to - from ? from + g->oh - y : to;
