@@ -15,11 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sardonyx.dims import Dim
+from sardonyx.graph import Operation
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, walk
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.reorders import seen_as
 from sardonyx.passes.squeezed import is_squeezed
 from sardonyx.types import TensorType
 
@@ -88,9 +90,8 @@ class _State:
 
     def _seen(self, view: Launch, source: str, target: str, split: _Split) -> Launch:
         """The view of the source as the target with that dimension in two."""
-        kind = _divided(self.tensors[target], split)
-        made = self._added(target, split, kind)
-        return _view(view, source, self.tensors[source], made, kind)
+        made = self._added(target, split, _divided(self.tensors[target], split))
+        return self._view(source, made, view.operations)
 
     def _added(self, name: str, split: _Split, kind: TensorType) -> str:
         made = unused(f"{name}.heads", self.tensors)
@@ -101,8 +102,11 @@ class _State:
     def _whole(self, name: str) -> Launch:
         """The view of a split tensor as what it was."""
         self.merged.add(name)
-        made = self.split[name].name
-        return _view(None, made, self.tensors[made], name, self.tensors[name])
+        return self._view(self.split[name].name, name, ())
+
+    def _view(self, source: str, target: str, operations: tuple[Operation, ...]) -> Launch:
+        kernel = seen_as(self.tensors[source], self.tensors[target])
+        return Launch(kernel, (source,), (target,), operations)
 
     def _rewritten(self, launch: Launch) -> Launch | None:
         """The launch over groups and their members; None where it reads nothing of them, or does
@@ -154,18 +158,6 @@ def _divided(kind: TensorType, split: _Split) -> TensorType:
 
 def _in_two(shape: tuple[Dim, ...], at: int, sizes: tuple[int, int]) -> tuple[Dim, ...]:
     return (*shape[:at], *sizes, *shape[at + 1 :])
-
-
-def _view(
-    like: Launch | None, source: str, old: TensorType, target: str, new: TensorType
-) -> Launch:
-    """A launch that sees the source under another shape, for the operations of `like`."""
-    shape = new.shape or ()
-    x, y = Buffer("x0", old.dtype, old.shape or ()), Buffer("t0", new.dtype, shape)
-    axes = tuple(Axis(f"i{i}", d) for i, d in enumerate(shape))
-    body = (Compute(y, axes, Load(Buffer("x0", old.dtype, shape, base=x), axes)),)
-    kernel = Kernel("heads", (x,), (y,), (), (), body, views=((0, 0),))
-    return Launch(kernel, (source,), (target,), () if like is None else like.operations)
 
 
 def _over(

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, position, quotient_of
-from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.along import along_of, pays
 from sardonyx.kernel.c99.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
@@ -26,7 +25,7 @@ from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.passes.reorders import LANES, PLAIN, by_blocks, placed, reorder
+from sardonyx.passes.reorders import LANES, PLAIN, by_blocks, placed, reorder, seen_as
 from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
 
@@ -179,12 +178,9 @@ def _carried(launch: Launch, state: _State) -> bool:
     if read is None or block == PLAIN:
         return False
     state.made(write, block)
-    k = Builder(0)
-    have, want = (state.tensors[state.name(n, block)] for n in (read, write))
-    x = Tensor(Buffer("x", have.dtype, have.shape or ()))
-    kernel = k.kernel("view", (x,), (k.view(x, want.shape or ()),))
-    names = (state.name(read, block),), (state.name(write, block),)
-    state.launches.append(Launch(kernel, *names, launch.operations))
+    names = state.name(read, block), state.name(write, block)
+    kernel = seen_as(*(state.tensors[n] for n in names))
+    state.launches.append(Launch(kernel, names[:1], names[1:], launch.operations))
     return True
 
 

@@ -61,6 +61,12 @@ def _at(block: int, n: Expr, c: Expr, *space: Expr) -> tuple[Expr, ...]:
     return (n, lift(0), *space, c)
 
 
+def seen_as(have: TensorType, want: TensorType) -> Kernel:
+    """What sees a tensor under another shape."""
+    k, x = Builder(0), Tensor(Buffer("x", have.dtype, have.shape or ()))
+    return k.kernel("view", (x,), (k.view(x, want.shape or ()),))
+
+
 def by_blocks(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
     """e, a fold over all channels that has no order being over blocks and the channels of each."""
     given: dict[Fold, Expr] = {}
