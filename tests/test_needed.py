@@ -57,6 +57,48 @@ def test_the_last_layer_makes_one_row_of_queries_and_all_of_keys() -> None:
     assert rows == [1, ROWS, ROWS, 1, 1, 1]
 
 
+def residual(net: Net, size: int, *steps: tuple[int, int]) -> str:
+    """A block of a residual network, of which 1 x 1 convolutions read in steps."""
+    x = net.feed("x", random(1, 1, 16, size, size))
+    y = net.op("Relu", net.op("Conv", x, random(2, 16, 16, 3, 3), pads=[1, 1, 1, 1]))
+    y = net.op("Conv", y, random(3, 16, 16, 1, 1))
+    y = net.op("Relu", net.op("Add", y, x))
+    for step in steps:
+        net.give(net.op("Conv", y, random(4, 16, 16, 1, 1), strides=list(step)))
+    return y
+
+
+@pytest.mark.parametrize("size", [8, 9, 12])
+def test_what_is_read_in_steps_is_made_in_steps(size: int) -> None:
+    net = Net()
+    y = residual(net, size, (2, 2), (4, 2))
+    check_engines(net)
+    program = compute_needed(lower(net.graph()))
+    half = (size + 1) // 2
+    assert program.tensors[y].shape == (1, 16, half, half)
+    shapes = [x.kernel.outputs[0].shape for x in program.launches if x.kernel.name == "Conv"]
+    assert shapes[:2] == [(1, 16, half, half)] * 2
+
+
+@pytest.mark.parametrize("steps", [[(2, 2), (3, 2)], [(1, 2)], [(2, 2), (1, 1)]])
+def test_steps_without_a_common_divisor_leave_the_dimension(steps: list[tuple[int, int]]) -> None:
+    net = Net()
+    y = residual(net, 9, *steps)
+    check_engines(net)
+    apart = (9 if any(a != 2 for a, _ in steps) else 5, 9 if (1, 1) in steps else 5)
+    assert compute_needed(lower(net.graph())).tensors[y].shape == (1, 16, *apart)
+
+
+def test_steps_begin_where_the_first_is_read() -> None:
+    net = Net()
+    y = net.op("Exp", net.feed("x", random(1, 4, 13)))
+    for first, step in ((9, 4), (1, 4), (3, 6)):
+        ends = (np.array([n], np.int64) for n in (first, 13, 1, step))
+        net.give(net.op("Neg", net.op("Slice", y, *ends)))
+    check_engines(net)
+    assert compute_needed(lower(net.graph())).tensors[y].shape == (4, 5)  # 1, 3, 5, 7, 9
+
+
 def test_halves_that_are_both_read_are_all_computed() -> None:
     net = Net()
     x = net.op("Exp", net.feed("x", random(1, 4, 8)))
