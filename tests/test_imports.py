@@ -39,10 +39,11 @@ TABLE = {
     "passes": f"{IR} c99 graph ops infer divide plan numpy",
     "memory": f"{SIZES} plan numpy",
     "host": f"{IR} graph ops numpy",
-    "stages": f"{IR} graph ops infer divide host numpy",
+    "stages": f"{IR} graph ops infer divide numpy",
+    "execution": f"{IR} graph ops host stages numpy",
     "monitor": f"{IR} graph numpy",
-    "machine": f"{IR} graph ops infer plan feeds memory stages monitor numpy",
-    "trace": f"{IR} graph infer ops plan passes feeds stages monitor machine numpy",
+    "machine": f"{IR} graph ops infer plan feeds memory stages execution monitor numpy",
+    "trace": f"{IR} graph infer ops plan passes feeds stages execution monitor machine numpy",
     "emit": f"{IR} c99 graph plan numpy",
     "compiler": "errors",
     "processors": "",
@@ -54,10 +55,13 @@ TABLE = {
     "tune": f"{IR} c99 settings passes build clocked compiler threads numpy",
     "native": f"{IR} c99 settings graph infer plan passes feeds memory emit build calls threads"
     " tune numpy",
-    "watched": f"{IR} graph infer feeds memory monitor machine stages trace emit build calls numpy",
+    "watched": f"{IR} graph infer feeds memory monitor machine stages execution trace emit build"
+    " calls numpy",
     "whole": f"{SIZES} graph feeds infer passes numpy",
-    "engines": f"{SIZES} settings graph ops infer feeds machine stages whole compiler native",
-    "accuracy": f"{IR} c99 graph infer feeds host ops machine stages compiler build numpy mpmath",
+    "engines": f"{SIZES} settings graph ops infer feeds machine stages execution whole compiler"
+    " native numpy",
+    "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
+    " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "images": f"{IR} beneath ops graph opened plan feeds memory compiler build calls threads"
     " engines numpy",
@@ -68,7 +72,7 @@ TABLE = {
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
     "ort": ABOVE,
-    "measure": f"{ABOVE} c99 ort stages whole passes build clocked threads onnxruntime "
+    "measure": f"{ABOVE} c99 ort execution whole passes build clocked threads onnxruntime "
     "openvino matplotlib",
     "__init__": f"{ABOVE} checker ort extract",
     "cli": f"{ABOVE} c99 measure accuracy watched checker documents monitor trace legalize ort "

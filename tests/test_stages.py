@@ -252,3 +252,45 @@ def test_a_text_that_is_no_number_is_an_error() -> None:
     graph = load(model("(string[1] x) => (float[1] y)", "y = Cast<to = 1>(x)"))
     with pytest.raises(RunError, match=r"Cast.*no number"):
         Machine(graph).run({"x": np.array(["one"], object)})
+
+
+def fed(*numbers: float) -> dict[str, Any]:
+    return {"x": np.array(numbers, np.float32)}
+
+
+def test_sizes_that_change_between_runs_of_one_engine() -> None:
+    """What is remembered of a run is what the kinds of its values decided."""
+    graph = load(model("(float[4] x) => (int64[1, n] y)", "i = NonZero(x) y = Neg(i)"))
+    engine, machine = make_engine(graph, "native"), Machine(graph)
+    for numbers in ((1, 0, 1, 0), (0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 1, 0), (0, 0, 0, 0)):
+        wanted = machine.run(fed(*numbers))
+        assert_equal_bytes(list(engine.run(fed(*numbers)).values()), list(wanted.values()))
+
+
+def test_values_that_decide_sizes_between_runs_of_one_engine() -> None:
+    body = """
+      w = Unique(x) n = Cast<to = 7>(w) k = ReduceMax<keepdims = 1>(n)
+      s = Concat<axis = 0>(k, k) one = Constant<value_ints = [1]>()
+      column = Unsqueeze(w, one) y = Expand(column, s) z = SequenceConstruct(y)
+    """
+    graph = load(model("(float[3] x) => (float[a, b] y, seq(float[c, d]) z)", body))
+    engine = make_engine(graph, "native")
+    for numbers, wide in (((1, 0, -1), 1), ((1, 2, 3), 3), ((1, -1, 0), 1), ((3, 0, 1), 3)):
+        y = engine.run(fed(*numbers))["y"]
+        assert np.array_equal(y, np.repeat(sorted(numbers), wide).reshape(3, wide))
+
+
+def test_feeds_like_the_last_ones_are_answered_at_once() -> None:
+    body = "w = Neg(x) y = ZipMap<classlabels_int64s = [3, 5]>(w)"
+    sign = "(float[n, 2] x) => (seq(map(int64, float)) y)"
+    graph = load(model(sign, body.replace("ZipMap", "ai.onnx.ml.ZipMap"), more=', "ai.onnx.ml": 3'))
+    engine: Any = make_engine(graph, "native")
+    rows = np.array([[1, 2], [3, 4]], np.float32)
+    assert engine.quick({"x": rows}) is None
+    wanted = engine.run({"x": rows})["y"]
+    assert wanted == [{3: -1, 5: -2}, {3: -3, 5: -4}]
+    assert engine.quick({"x": rows}) == [wanted]
+    assert engine.quick({"x": rows + 1}) == [[{3: -2, 5: -3}, {3: -4, 5: -5}]]
+    for other in (rows[:1], rows.astype(np.float64), [[1.0, 2.0]]):
+        assert engine.quick({"x": other}) is None
+    assert engine.quick({"z": rows}) is None

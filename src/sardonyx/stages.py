@@ -3,32 +3,30 @@
 A stage is either a part of the graph whose operations all have kernels and known sizes once its
 inputs have values: an engine runs it like any graph; or one operation that the host performs
 (control flow, strings, sequences, optionals). What a stage gives decides the sizes of the next.
-An operation whose sizes depend on data is two: one counts, the other fills.
-
-    Runner(make_engine).run(graph, values)
+An operation whose sizes depend on data is two: one counts, the other fills. execution.py executes
+the stages.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, symbol, symbols
 from sardonyx.divide import divided
-from sardonyx.errors import InvalidModel, RunError, SardonyxError
-from sardonyx.graph import Graph, Operation, captures, reads
-from sardonyx.host import perform
+from sardonyx.errors import InvalidModel, SardonyxError
+from sardonyx.graph import Graph, captures, reads
 from sardonyx.infer import bind, infer, on_host, undetermined, value_inputs, with_symbolic_values
-from sardonyx.ops.body import Body
 from sardonyx.types import Array, TensorType, Value
 
 KEPT = 256  # decisions kept
+Kinds: TypeAlias = tuple[tuple[object, ...], ...]  # name, element type and shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +36,20 @@ class Stage:
 
     operations: tuple[int, ...]
     part: Graph | None
+
+
+@dataclass(slots=True, eq=False)
+class Point:
+    """Where executions stand that were fed the same kinds of values, and were given the same since:
+    they go on alike, unless values decide.
+
+    done: the operations before it. stage: what is executed next, where it is known. gone: what
+    nothing needs any more. after: what the stage may give -> where executions stand then."""
+
+    done: frozenset[int] = frozenset()
+    stage: Stage | None = None
+    gone: tuple[str, ...] = ()
+    after: dict[Kinds, Point] = field(default_factory=dict)
 
 
 def is_staged(graph: Graph) -> bool:
@@ -59,7 +71,8 @@ class Stages:
         default_factory=OrderedDict
     )
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
-    _later: OrderedDict[object, frozenset[str]] = field(default_factory=OrderedDict)
+    _starts: OrderedDict[object, Point] = field(default_factory=OrderedDict)
+    _points: int = 0
     _parts: OrderedDict[object, tuple[Graph, tuple[str, ...]]] = field(default_factory=OrderedDict)
     _lock: RLock = field(default_factory=RLock)
 
@@ -71,29 +84,62 @@ class Stages:
             for name, body in op.subgraphs.items()
         }
 
-    def next(self, done: frozenset[int], env: Mapping[str, Value]) -> Stage | None:
-        """The stage after the operations of `done`, with the values of `env`; None at the end."""
-        graph = self.graph
+    def start(self, values: Mapping[str, Value]) -> Point:
+        """Where executions begin that are fed values of these kinds."""
+        key = kinds(values)
+        with self._lock:
+            if key not in self._starts:
+                self._remember(self._starts, key, Point())
+            return self._starts[key]
+
+    def next(self, point: Point, env: Mapping[str, Value]) -> Stage | None:
+        """The stage that follows, with the values of `env`; None at the end."""
+        if point.stage is not None:
+            return point.stage
+        graph, done = self.graph, point.done
         if len(done) == len(graph.operations):
             return None
         with self._lock:
             kernels, general = self._kernels(done, env)
             found = self._part(done, kernels, general, env) if kernels else None
+            decided = not kernels or not self._parts[general][1] or found is self._found[general]
+        if found is None:
+            found = self._host(done, kernels, env)
+        if decided:
+            point.stage = found
+        return found
+
+    def follow(
+        self, point: Point, stage: Stage, results: Mapping[str, Value], env: Set[str]
+    ) -> Point:
+        """Where an execution stands after a stage that gave these results; `env`: what has a value
+        then."""
+        key = kinds(results)
+        found = point.after.get(key) if point.stage is stage else None
         if found is not None:
             return found
-        waiting = [i for i in range(len(graph.operations)) if i not in done]
+        done = point.done.union(stage.operations)
+        waiting = (op for i, op in enumerate(self.graph.operations) if i not in done)
+        needed = {n for op in waiting for n in reads(op)}.union(self.graph.outputs)
+        found = Point(done, gone=tuple(env - needed - self.graph.initializers.keys()))
+        with self._lock:
+            if point.stage is stage:
+                self._points += 1
+                point.after[key] = found
+            if self._points > 4 * KEPT:
+                self._starts.clear()
+                self._points = 0
+        return found
+
+    def _host(
+        self, done: frozenset[int], kernels: Sequence[int], env: Mapping[str, Value]
+    ) -> Stage:
+        """The first operation of the host that has all that it reads."""
+        waiting = [i for i in range(len(self.graph.operations)) if i not in done]
         for i in waiting:
-            if all(n in env for n in reads(graph.operations[i])) and i not in kernels:
+            if all(n in env for n in reads(self.graph.operations[i])) and i not in kernels:
                 return Stage((i,), None)
         raise self._stuck(waiting, kernels, env)
-
-    def later(self, done: frozenset[int]) -> frozenset[str]:
-        """What the operations that are not done read."""
-        with self._lock:
-            if done not in self._later:
-                waiting = (op for i, op in enumerate(self.graph.operations) if i not in done)
-                self._remember(self._later, done, frozenset(n for op in waiting for n in reads(op)))
-            return self._later[done]
 
     def _stuck(
         self, waiting: Sequence[int], kernels: Sequence[int], env: Mapping[str, Value]
@@ -112,8 +158,8 @@ class Stages:
         """The operations that kernels perform, with no host operation before them, and what they
         are as a part for: the operations that are done and the types of what has a value."""
         graph = self.graph
-        kinds = tuple((n, *_kind(v)) for n, v in env.items() if n not in graph.initializers)
-        if (done, kinds) not in self._known:
+        key = done, kinds({n: v for n, v in env.items() if n not in graph.initializers})
+        if key not in self._known:
             there = {n for n, v in env.items() if isinstance(v, np.ndarray) and v.dtype != object}
             found = []
             for i, op in enumerate(graph.operations):
@@ -122,8 +168,8 @@ class Stages:
                     there.update(filter(None, op.outputs))
             part = self._graph(found, env, done)
             general = (done, tuple(str(part.types[n]) for n in part.inputs))
-            self._remember(self._known, (done, kinds), (found, general))
-        return self._known[done, kinds]
+            self._remember(self._known, key, (found, general))
+        return self._known[key]
 
     def _part(
         self,
@@ -213,152 +259,11 @@ class Stages:
         return not isinstance(dim, int) and symbols(dim) <= self.symbols
 
 
-class Execution:
-    """One execution of a graph in stages."""
-
-    def __init__(
-        self,
-        stages: Stages,
-        values: Mapping[str, Value],
-        run_body: Callable[[Graph, Mapping[str, Value]], Mapping[str, Value]],
-    ) -> None:
-        self.stages = stages
-        self.env: dict[str, Value] = {**stages.graph.initializers, **values}
-        self._fed = frozenset(values)
-        self._done: frozenset[int] = frozenset()
-        self._run_body = run_body
-
-    def next(self) -> Stage | None:
-        """The next stage; None at the end."""
-        return self.stages.next(self._done, self.env)
-
-    def feeds(self, stage: Stage) -> dict[str, Array]:
-        """What the part of a stage is fed with."""
-        assert stage.part is not None
-        names = (*stage.part.inputs, *(n for n in stage.part.overridable if n in self._fed))
-        return {n: v for n in names if isinstance(v := self.env[n], np.ndarray)}
-
-    def perform(self, stage: Stage) -> dict[str, Value]:
-        """What the operation of a host stage gives, by name."""
-        (index,) = stage.operations
-        op = self.stages.graph.operations[index]
-        values = [self.env[name] if name else None for name in op.inputs]
-        try:
-            found = perform(self.stages.graph, op, values, self._bodies(index, op))
-        except SardonyxError as error:
-            raise type(error)(f"{op}: {error}") from error
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise RunError(f"{op}: {error}") from error
-        if len(found) < len(op.outputs):
-            raise InvalidModel(f"{op} gives {len(found)} values, {len(op.outputs)} are named")
-        return {n: v for n, v in zip(op.outputs, found, strict=False) if n}
-
-    def finish(self, stage: Stage, results: Mapping[str, Value]) -> None:
-        """Takes over what a stage gave, and drops what nothing needs any more."""
-        self.env.update(results)
-        self._done |= frozenset(stage.operations)
-        graph, later = self.stages.graph, self.stages.later(self._done)
-        for name in [n for n in self.env if n not in later and n not in graph.initializers]:
-            if name not in graph.outputs:
-                del self.env[name]
-
-    def outputs(self) -> dict[str, Value]:
-        """The graph outputs by name, at the end."""
-        missing = [n for n in self.stages.graph.outputs if n not in self.env]
-        if missing:
-            raise InvalidModel(f"the graph outputs {', '.join(missing)} have no value at the end")
-        return {n: self.env[n] for n in self.stages.graph.outputs}
-
-    def _bodies(self, index: int, op: Operation) -> dict[str, Body]:
-        bodies = {}
-        for name, inner in op.subgraphs.items():
-            graph, arity = self.stages.bodies[index, name], len(inner.inputs)
-            captured = {n: self.env[n] for n in graph.inputs[arity:]}
-
-            def run(values: Mapping[str, Value], graph: Graph = graph) -> Mapping[str, Value]:
-                return self._run_body(graph, values)
-
-            bodies[name] = Body(graph, run, captured, arity)
-        return bodies
-
-
-class Runs(Protocol):
-    """What runs a part."""
-
-    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
-        """The outputs by name."""
-
-
-Made = TypeVar("Made", bound=Runs)
-
-
-class Runner(Generic[Made]):
-    """Runs graphs in stages, and the subgraphs in them; each part has what runs it made once.
-
-    performed: hears of each operation that the host performed."""
-
-    def __init__(
-        self,
-        make: Callable[[Graph], Made],
-        performed: Callable[[Operation], None] | None = None,
-    ) -> None:
-        self._make = make
-        self._performed = performed
-        self._made: OrderedDict[Graph, Made] = OrderedDict()
-        self._stages: dict[Graph, Stages] = {}
-        self._lock = RLock()
-
-    def run(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs of a graph whose inputs have these values."""
-        known = self._stages.get(graph)
-        symbols = frozenset(graph.symbols) if known is None else known.symbols
-        return self._run(self.execution(graph, values, symbols))
-
-    def _body(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
-        return self._run(self.execution(graph, values))
-
-    def _run(self, execution: Execution) -> dict[str, Value]:
-        while (stage := execution.next()) is not None:
-            execution.finish(stage, self.take(execution, stage))
-        return execution.outputs()
-
-    def take(self, execution: Execution, stage: Stage) -> Mapping[str, Value]:
-        """What a stage of an execution gives."""
-        if stage.part is not None:
-            return self.made(stage.part).run(execution.feeds(stage))
-        found = execution.perform(stage)
-        if self._performed is not None:
-            self._performed(execution.stages.graph.operations[stage.operations[0]])
-        return found
-
-    def execution(
-        self, graph: Graph, values: Mapping[str, Value], symbols: frozenset[str] = frozenset()
-    ) -> Execution:
-        """An execution of a graph, to be taken stage by stage; `symbols` as in Stages."""
-        with self._lock:
-            if graph not in self._stages:
-                self._stages[graph] = Stages(graph, symbols)
-            return Execution(self._stages[graph], values, self._body)
-
-    def made(self, part: Graph) -> Made:
-        """What runs a part."""
-        with self._lock:
-            if part not in self._made:
-                self._made[part] = self._make(part)
-                if len(self._made) > KEPT:
-                    self._made.popitem(last=False)
-            self._made.move_to_end(part)
-            return self._made[part]
-
-    def all_made(self) -> tuple[Made, ...]:
-        """What has been made."""
-        with self._lock:
-            return tuple(self._made.values())
-
-
-def _kind(value: Value) -> tuple[object, ...]:
-    """What of a value decides the next part, unless the value does."""
-    return (value.dtype, value.shape) if isinstance(value, np.ndarray) else ()
+def kinds(values: Mapping[str, Value]) -> Kinds:
+    """What of values decides the next part, unless the values do."""
+    return tuple(
+        (n, v.dtype, v.shape) if isinstance(v, np.ndarray) else (n,) for n, v in values.items()
+    )
 
 
 def closed(body: Graph) -> Graph:

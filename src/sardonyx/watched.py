@@ -23,13 +23,14 @@ from sardonyx import build
 from sardonyx.calls import Context, entry, pointers
 from sardonyx.emit import emit
 from sardonyx.errors import RunError, UnsupportedModel
+from sardonyx.execution import Runner
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
 from sardonyx.machine import Segment, StepRecord
 from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.monitor import KINDS, Monitor
-from sardonyx.stages import Runner, is_staged
+from sardonyx.stages import is_staged
 from sardonyx.trace.form import Subject
 from sardonyx.trace.observe import SLOT, Observed, observed
 from sardonyx.types import Array, Value, in_memory

@@ -62,6 +62,15 @@ class Programs:
         same = values_key((n for n, _ in values), feeds) == values
         return program.quick(feeds) if same else None
 
+    def never(self, fed: Mapping[str, Value]) -> bool:
+        """Whether there is no program for feeds of these shapes, whatever their values."""
+        arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
+        if arrays.keys() != fed.keys():
+            return False
+        shapes = _shapes(arrays)
+        keys = set(_deciding(self._sizes, arrays))
+        return keys == {()} and self.made.get((shapes, ()), self) is None
+
     def find(self, fed: Mapping[str, Value]) -> Program | None:
         """The program for these feeds, made now if it is time; None where stages have to do."""
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
@@ -69,7 +78,7 @@ class Programs:
         if arrays.keys() != inputs or not inputs <= self.graph.types.keys():
             return None  # a sequence or an optional among them
         with self._lock:
-            shapes = tuple((n, v.shape) for n, v in sorted(arrays.items()))
+            shapes = _shapes(arrays)
             for values in _deciding(self._sizes, arrays):
                 key = shapes, values
                 if key not in self.made and self._is_time(key):
@@ -97,6 +106,10 @@ def whole(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
     sizes = frozenset(value_inputs(graph))
     found = (_program(graph, fed, values) for values in _deciding(sizes, fed))
     return next((g for g in found if g is not None), None)
+
+
+def _shapes(fed: Mapping[str, Array]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((n, v.shape) for n, v in sorted(fed.items()))
 
 
 def _deciding(sizes: frozenset[str], fed: Mapping[str, Array]) -> Iterator[Values]:

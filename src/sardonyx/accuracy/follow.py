@@ -20,6 +20,7 @@ import numpy as np
 
 from sardonyx.accuracy.held import Held, exactly, floats, is_exact, nothing, pack, unpack
 from sardonyx.errors import RunError, UnsupportedModel
+from sardonyx.execution import Execution
 from sardonyx.graph import Graph, Operation
 from sardonyx.host import perform
 from sardonyx.infer import kernel_of
@@ -31,7 +32,7 @@ from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.machine import Segment
 from sardonyx.ops.body import Body
 from sardonyx.ops.registry import find_host
-from sardonyx.stages import Execution, Stage, Stages
+from sardonyx.stages import Stage, Stages
 from sardonyx.types import Array, Value
 
 Report = Callable[[Operation, str, Held, str], None]  # the operation, the tensor, why it is open

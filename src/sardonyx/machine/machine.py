@@ -22,6 +22,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.errors import RunError
+from sardonyx.execution import Execution, Runner
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.machine.order import single_assignment
@@ -30,7 +31,7 @@ from sardonyx.machine.state import Access, Entry, State, StepRecord
 from sardonyx.memory import MEMORY_LIMIT, Bytes
 from sardonyx.monitor import Monitor
 from sardonyx.plan import Plan
-from sardonyx.stages import Execution, Runner, Stage, is_staged
+from sardonyx.stages import Stage, is_staged
 from sardonyx.types import Value
 
 OUTSIDE = -1  # the offset of what does not lie in M

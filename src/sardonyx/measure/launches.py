@@ -20,6 +20,7 @@ from sardonyx.build import has_dots
 from sardonyx.clocked import Clocked, clocked
 from sardonyx.engines import choose
 from sardonyx.errors import ModelError, Undetermined
+from sardonyx.execution import Runner
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import bind, value_inputs
@@ -28,7 +29,6 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program
 from sardonyx.settings import Tuning
-from sardonyx.stages import Runner
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, Value, by_numpy

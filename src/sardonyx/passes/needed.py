@@ -194,6 +194,8 @@ def _join(boxes: dict[K, Box], key: K, box: Box) -> None:
 
 def _hull(a: range, b: range) -> range:
     """The least range in even steps with all of both."""
+    if not a or not b:  # loops that never run
+        return a or b
     steps = (r.step for r in (a, b) if len(r) > 1)
     first, last = min(a[0], b[0]), max(a[-1], b[-1])
     return range(first, last + 1, gcd(*steps, a[0] - b[0]) or 1)

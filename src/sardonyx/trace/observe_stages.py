@@ -26,6 +26,7 @@ from sardonyx.errors import (
     Undetermined,
     UnsupportedModel,
 )
+from sardonyx.execution import Execution
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation, captures, reads
 from sardonyx.infer import bind, value_inputs
@@ -35,7 +36,7 @@ from sardonyx.passes.lower import lower, part
 from sardonyx.passes.program import Body, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import Plan, plan
-from sardonyx.stages import Execution, Stage, Stages, closed
+from sardonyx.stages import Stage, Stages, closed
 from sardonyx.trace.digest import of_table
 from sardonyx.trace.form import Subject, placed
 from sardonyx.trace.observe import HEAD, Counter, beside, text_of, with_checks

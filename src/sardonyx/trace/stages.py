@@ -25,12 +25,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.errors import RunError
+from sardonyx.execution import Execution, Runner
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.machine import Access, Segment, StepRecord
 from sardonyx.machine.state import cut
 from sardonyx.monitor import KINDS, Kind, Monitor
-from sardonyx.stages import Execution, Runner, Stage
+from sardonyx.stages import Stage
 from sardonyx.trace.chain import Chain, Keep
 from sardonyx.trace.digest import dumps, elements, of_bytes, of_graph, of_table
 from sardonyx.trace.form import VERSION, Subject, described, numerics, placed

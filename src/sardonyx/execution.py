@@ -1,0 +1,161 @@
+"""Executions of graphs in stages (stages.py), and what runs the parts.
+
+Runner(make_engine).run(graph, values)
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from sardonyx.errors import InvalidModel, RunError, SardonyxError
+from sardonyx.graph import Graph, Operation
+from sardonyx.host import perform
+from sardonyx.ops.body import Body
+from sardonyx.stages import KEPT, Stage, Stages
+from sardonyx.types import Array, Value
+
+
+class Execution:
+    """One execution of a graph in stages."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        values: Mapping[str, Value],
+        run_body: Callable[[Graph, Mapping[str, Value]], Mapping[str, Value]],
+    ) -> None:
+        self.stages = stages
+        self.env: dict[str, Value] = {**stages.graph.initializers, **values}
+        self._fed = frozenset(values)
+        self._point = stages.start(values)
+        self._run_body = run_body
+
+    def next(self) -> Stage | None:
+        """The next stage; None at the end."""
+        return self.stages.next(self._point, self.env)
+
+    def feeds(self, stage: Stage) -> dict[str, Array]:
+        """What the part of a stage is fed with."""
+        assert stage.part is not None
+        names = (*stage.part.inputs, *(n for n in stage.part.overridable if n in self._fed))
+        return {n: v for n in names if isinstance(v := self.env[n], np.ndarray)}
+
+    def perform(self, stage: Stage) -> dict[str, Value]:
+        """What the operation of a host stage gives, by name."""
+        (index,) = stage.operations
+        op = self.stages.graph.operations[index]
+        values = [self.env[name] if name else None for name in op.inputs]
+        try:
+            found = perform(self.stages.graph, op, values, self._bodies(index, op))
+        except SardonyxError as error:
+            raise type(error)(f"{op}: {error}") from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise RunError(f"{op}: {error}") from error
+        if len(found) < len(op.outputs):
+            raise InvalidModel(f"{op} gives {len(found)} values, {len(op.outputs)} are named")
+        return {n: v for n, v in zip(op.outputs, found, strict=False) if n}
+
+    def finish(self, stage: Stage, results: Mapping[str, Value]) -> None:
+        """Takes over what a stage gave, and drops what nothing needs any more."""
+        self.env.update(results)
+        self._point = self.stages.follow(self._point, stage, results, self.env.keys())
+        for name in self._point.gone:
+            del self.env[name]
+
+    def outputs(self) -> dict[str, Value]:
+        """The graph outputs by name, at the end."""
+        missing = [n for n in self.stages.graph.outputs if n not in self.env]
+        if missing:
+            raise InvalidModel(f"the graph outputs {', '.join(missing)} have no value at the end")
+        return {n: self.env[n] for n in self.stages.graph.outputs}
+
+    def _bodies(self, index: int, op: Operation) -> dict[str, Body]:
+        bodies = {}
+        for name, inner in op.subgraphs.items():
+            graph, arity = self.stages.bodies[index, name], len(inner.inputs)
+            captured = {n: self.env[n] for n in graph.inputs[arity:]}
+
+            def run(values: Mapping[str, Value], graph: Graph = graph) -> Mapping[str, Value]:
+                return self._run_body(graph, values)
+
+            bodies[name] = Body(graph, run, captured, arity)
+        return bodies
+
+
+class Runs(Protocol):
+    """What runs a part."""
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        """The outputs by name."""
+
+
+Made = TypeVar("Made", bound=Runs)
+
+
+class Runner(Generic[Made]):
+    """Runs graphs in stages, and the subgraphs in them; each part has what runs it made once.
+
+    performed: hears of each operation that the host performed."""
+
+    def __init__(
+        self,
+        make: Callable[[Graph], Made],
+        performed: Callable[[Operation], None] | None = None,
+    ) -> None:
+        self._make = make
+        self._performed = performed
+        self._made: OrderedDict[Graph, Made] = OrderedDict()
+        self._stages: dict[Graph, Stages] = {}
+        self._lock = RLock()
+
+    def run(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs of a graph whose inputs have these values."""
+        known = self._stages.get(graph)
+        symbols = frozenset(graph.symbols) if known is None else known.symbols
+        return self._run(self.execution(graph, values, symbols))
+
+    def _body(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
+        return self._run(self.execution(graph, values))
+
+    def _run(self, execution: Execution) -> dict[str, Value]:
+        while (stage := execution.next()) is not None:
+            execution.finish(stage, self.take(execution, stage))
+        return execution.outputs()
+
+    def take(self, execution: Execution, stage: Stage) -> Mapping[str, Value]:
+        """What a stage of an execution gives."""
+        if stage.part is not None:
+            return self.made(stage.part).run(execution.feeds(stage))
+        found = execution.perform(stage)
+        if self._performed is not None:
+            self._performed(execution.stages.graph.operations[stage.operations[0]])
+        return found
+
+    def execution(
+        self, graph: Graph, values: Mapping[str, Value], symbols: frozenset[str] = frozenset()
+    ) -> Execution:
+        """An execution of a graph, to be taken stage by stage; `symbols` as in Stages."""
+        with self._lock:
+            if graph not in self._stages:
+                self._stages[graph] = Stages(graph, symbols)
+            return Execution(self._stages[graph], values, self._body)
+
+    def made(self, part: Graph) -> Made:
+        """What runs a part."""
+        with self._lock:
+            if part not in self._made:
+                self._made[part] = self._make(part)
+                if len(self._made) > KEPT:
+                    self._made.popitem(last=False)
+            self._made.move_to_end(part)
+            return self._made[part]
+
+    def all_made(self) -> tuple[Made, ...]:
+        """What has been made."""
+        with self._lock:
+            return tuple(self._made.values())
