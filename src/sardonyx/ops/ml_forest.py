@@ -22,6 +22,7 @@ from sardonyx.ops.ml_common import need
 from sardonyx.types import Array, DType
 
 LEQ, EQ, LEAF = 0, 1, 2
+MISSING = 2  # added to a test where a NaN goes to the true side
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 SHARED = 1 << 18  # rows that nodes which several trees share may add
 Payout = list[tuple[int, float]]  # (target, weight) in the order of the model
@@ -43,8 +44,8 @@ class Node:
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
     """nodes: (rows, 2, 2), integers as wide as the thresholds, whose ranks they hold. tests:
-    (rows,) uint8, 1 for x == threshold, plus 2 where a NaN goes to the true side; None where all
-    are 0.
+    (rows,) uint8, EQ for x == threshold, and MISSING where a NaN goes to the true side; None where
+    all are 0.
     roots: (trees,). Rows from `inner` on are leaves. depth: of the longest walk. leaves: for each
     tree the payouts of its leaves, in the order of their rows. features: the least number."""
 
@@ -186,7 +187,7 @@ def _tabled(
     table[:count, 1] = np.where(to < 0, count + ~to, to)
     table[count:, 1] = np.arange(count, rows, dtype=word)[:, None]
     tests = np.zeros(rows, np.uint8)
-    tests[:count] = [(n.kind == EQ) + 2 * n.missing for n in inner]
+    tests[:count] = [EQ * (n.kind == EQ) + MISSING * n.missing for n in inner]
     begin = np.array(starts, np.int32)
     features = max((n.feature for n in inner), default=-1) + 1
     return Forest(

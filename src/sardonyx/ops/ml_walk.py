@@ -17,7 +17,7 @@ from sardonyx.errors import InternalError, LimitExceeded
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, cast, lift, where
 from sardonyx.ops.ml_common import need
-from sardonyx.ops.ml_forest import Forest, Payout
+from sardonyx.ops.ml_forest import EQ, MISSING, Forest, Payout
 from sardonyx.types import Array, DType
 
 WEIGHTS = 1 << 27  # more weights than this are refused
@@ -186,8 +186,13 @@ def _sure(e: Expr | None) -> Expr:
 
 def _payouts(k: Builder, forest: Forest, nodes: Array, x: Tensor, dtype: DType) -> Tensor:
     """(trees, n): what the walk of each tree finds in place of a threshold."""
-    tests = None if forest.tests is None else k.constant(forest.tests)
-    walk = _Walk(k.constant(nodes), tests, _ranks(k, x))
+    tests = forest.tests
+    only_orders = tests is not None and not (tests & EQ).any()
+    if tests is not None and only_orders:
+        nodes[: forest.inner, 0, 0] += forest.features * (tests[: forest.inner] // MISSING)
+        tests = None
+    kinds = None if tests is None else k.constant(tests)
+    walk = _Walk(k.constant(nodes), kinds, _ranks(k, x, forest.features if only_orders else 0))
     roots = k.constant(forest.roots)
     shape = (len(forest.roots), x.shape[0])
 
@@ -206,16 +211,25 @@ def _nan(word: DType) -> Expr:
     return lift((1 << (word.bits - 1)) - 1, word)
 
 
-def _ranks(k: Builder, x: Tensor) -> Tensor:
-    """The ranks of x (ml_forest.ranks), but that of NaN, which is above them all."""
+def _ranks(k: Builder, x: Tensor, twice: int) -> Tensor:
+    """The ranks of x (ml_forest.ranks), but that of NaN, which is above them all. twice: so many
+    features again behind the first, where that of NaN is below them all: it is at most any
+    threshold there, which tests the nodes that lead a NaN to the true side."""
     word = t.int64 if x.dtype is t.float64 else t.int32
     most = _nan(word)
 
-    def rank(*i: Expr) -> Expr:
+    def rank(nan: Expr, *i: Expr) -> Expr:
         bits = alu("bits", x[i] + 0.0)
-        return where(alu("isnan", x[i]), most, where(bits < 0, bits ^ most, bits))
+        return where(alu("isnan", x[i]), nan, where(bits < 0, bits ^ most, bits))
 
-    return k.compute(x.shape, rank, word)
+    if not twice:
+        return k.compute(x.shape, lambda *i: rank(most, *i), word)
+    found = k.tensor((x.shape[0], 2 * twice), word)
+    sides = found.reshaped((x.shape[0], 2, twice))
+    k.compute(
+        sides.shape, lambda n, side, f: rank(where(side.eq(0), most, ~most), n, f), into=sides
+    )
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,8 +252,8 @@ class _Walk:
             return value <= threshold
         test = cast(self.tests[s], t.int32)
         equal = value.eq(threshold)
-        holds = equal | ((test & 1).eq(0) & (value <= threshold))
-        return holds | ((test >= 2) & value.eq(_nan(value.dtype)))
+        holds = equal | ((test & EQ).eq(0) & (value <= threshold))
+        return holds | ((test >= MISSING) & value.eq(_nan(value.dtype)))
 
     def payout(self, s: Expr, dtype: DType) -> Expr:
         held = self.nodes[s, 0, 1]
