@@ -166,8 +166,14 @@ def q_relu(k: Builder, x: Tensor, zero_point: Tensor) -> Tensor:
 @operator("QClip", 1, domain=INTERNAL)
 def q_clip(k: Builder, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
     """Clip of a quantised tensor by quantised bounds, which is exact: rounding is monotonic."""
-    y = x if low is None else elementwise(k, maximum, x, low)
-    return y if high is None else elementwise(k, minimum, y, high)
+    bounds = [(b, f) for b, f in ((low, maximum), (high, minimum)) if b is not None]
+
+    def clipped(value: Expr, *at: Expr) -> Expr:
+        for (_, bound), other in zip(bounds, at, strict=True):
+            value = bound(value, other)
+        return value
+
+    return elementwise(k, clipped, x, *(b for b, _ in bounds))
 
 
 @operator("QIdentity", 1, domain=INTERNAL)

@@ -1,6 +1,7 @@
 """Bounds and divisors that are weights of one element become constants: of a minimum or maximum
 with a constant the printers know which zero wins and that it is not NaN, so that one comparison is
-enough; compilers divide by a constant with products and shifts."""
+enough; compilers divide by a constant with products and shifts. A bound that is the least or the
+greatest of a type bounds nothing there (Relu6 of what is quantised from 0 to 6)."""
 
 from __future__ import annotations
 
@@ -41,10 +42,22 @@ def _statement(s: Stmt, known: Mapping[Buffer, float | int]) -> Stmt:
     found: dict[Expr, Expr] = {}
     for e in walk(s.expr):
         match e:
-            case Alu(op, (_, Load(b, _, "proven") | Cast(Load(b, _, "proven")) as x)):
-                if b in known and _serves(op, known[b]) and x.dtype.kind == b.dtype.kind:
+            case Alu(op, (a, Load(b, _, "proven") | Cast(Load(b, _, "proven")) as x)):
+                if b not in known or x.dtype.kind != b.dtype.kind:
+                    continue
+                if _serves(op, known[b]):
                     found[x] = const(known[b], x.dtype)
+                elif _is_within(op, a, known[b]):
+                    found[e] = found.get(a, a)
     return replace(s, expr=rewrite(s.expr, found)) if found else s
+
+
+def _is_within(op: str, x: Expr, bound: float | int) -> bool:
+    """Whether no value of the type of the integer x is beyond the bound."""
+    kind = x.dtype
+    if kind.kind not in "iu":
+        return False
+    return bound <= kind.min if op == "max" else op == "min" and bound >= kind.max
 
 
 def _serves(op: str, value: float | int) -> bool:

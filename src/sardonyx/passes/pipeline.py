@@ -44,6 +44,7 @@ from sardonyx.passes.sequences import split_batches
 from sardonyx.passes.squeezed import join_squeezes
 from sardonyx.passes.tables import look_up_bytes
 from sardonyx.passes.tiles import in_tiles
+from sardonyx.passes.unsigned import hold_unsigned
 from sardonyx.passes.widen import widen
 
 Step: TypeAlias = Callable[[Program], Program]
@@ -57,6 +58,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         known_places,
         constant_bounds,
         join_shuffles,
+        *((hold_unsigned,) if roomy else ()),
         partial(narrow, roomy=roomy, dots=dots),
         part_results,
         widen,
