@@ -179,7 +179,7 @@ def assert_equal_bytes(found: Sequence[Any], expected: Sequence[Any]) -> None:
             continue
         if isinstance(b, dict):
             assert list(a) == list(b), f"output {i} has other keys"
-            assert_equal_bytes(list(a.values()), list(b.values()))
+            assert_equal_bytes(*([np.asarray(v) for v in x.values()] for x in (a, b)))
             continue
         if b is None or b.dtype == object:
             assert np.array_equal(a, b), f"output {i} differs"

@@ -41,6 +41,7 @@ TABLE = {
     "host": f"{IR} graph ops numpy",
     "stages": f"{IR} graph ops infer divide numpy",
     "execution": f"{IR} graph ops host stages numpy",
+    "tail": f"{IR} graph ops infer divide host numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages execution monitor numpy",
     "trace": f"{IR} graph infer ops plan passes feeds stages execution monitor machine numpy",
@@ -58,8 +59,8 @@ TABLE = {
     "watched": f"{IR} graph infer feeds memory monitor machine stages execution trace emit build"
     " calls numpy",
     "whole": f"{SIZES} graph feeds infer passes numpy",
-    "engines": f"{SIZES} settings graph ops infer feeds machine stages execution whole compiler"
-    " native numpy",
+    "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole"
+    " compiler native numpy",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",

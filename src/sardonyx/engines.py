@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from threading import Lock
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
 
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError, Undetermined, UnsupportedModel
@@ -27,7 +29,8 @@ from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
 from sardonyx.stages import Kinds, is_staged, kinds
-from sardonyx.types import Value
+from sardonyx.tail import Tail, tail_of
+from sardonyx.types import Array, Value
 from sardonyx.whole import Program, Programs, is_program
 
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -45,6 +48,13 @@ class Engine(Protocol):
 
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M in the last run, and its lower bound."""
+
+
+class Native(Engine, Protocol):
+    """An engine of compiled C."""
+
+    def quick(self, feeds: Mapping[str, Any]) -> list[Any] | None:
+        """The outputs in order, where the feeds are like those of the last run."""
 
 
 class MachineEngine:
@@ -87,7 +97,7 @@ class StagedEngine:
         fed = checked(self.graph, feeds)
         program = self._programs.find(fed)
         found = self._runner.run(self.graph, fed) if program is None else program.run(fed)
-        self._usual = kinds(fed) if self._programs.never(fed) else None
+        self._usual = kinds(fed) if _is_plain(fed) and self._programs.never(fed) else None
         self._ran = True
         return found
 
@@ -96,6 +106,8 @@ class StagedEngine:
         found = self._programs.quick(feeds)
         if found is not None or self._usual is None or kinds(feeds) != self._usual:
             return found
+        if not _is_plain(feeds):
+            return None
         return list(self._runner.run(self.graph, feeds).values())
 
     def memory(self) -> tuple[int, int]:
@@ -105,6 +117,39 @@ class StagedEngine:
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
+
+
+def _is_plain(feeds: Mapping[str, Value]) -> bool:
+    """Whether feeds that have the right types are what `checked` makes of them."""
+    return all(isinstance(v, np.ndarray) and _is_native(v) for v in feeds.values())
+
+
+def _is_native(v: Array) -> bool:
+    if v.dtype == object:
+        return all(type(s) is str for s in v.flat)
+    return v.dtype.isbuiltin == 1 and v.dtype.isnative and v.dtype.kind in "fiu"
+
+
+class TailedEngine:
+    """A graph whose end the host performs (tail.py)."""
+
+    name = "native"
+
+    def __init__(self, tail: Tail, engine: Native) -> None:
+        self._tail, self._engine = tail, engine
+        self.memory = engine.memory
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name."""
+        return self._tail.finish(self._engine.run(feeds))
+
+    def quick(self, feeds: Mapping[str, Value]) -> list[Value] | None:
+        """The outputs in order, where the feeds are like those of the last run."""
+        found = self._engine.quick(feeds)
+        if found is None:
+            return None
+        named = dict(zip(self._tail.head.outputs, found, strict=True))
+        return list(self._tail.finish(named).values())
 
 
 def make_engine(
@@ -126,7 +171,13 @@ def make_engine(
     from sardonyx.native import NativeEngine
 
     make = partial(NativeEngine, progress=progress, threads=threads, tuning=tuning)
-    return make(graph) if _is_one(graph) else StagedEngine(graph, make)
+    if _is_one(graph):
+        return make(graph)
+    tail = tail_of(graph)
+    if tail is None:
+        return StagedEngine(graph, make)
+    head = tail.head
+    return TailedEngine(tail, make(head) if _is_one(head) else StagedEngine(head, make))
 
 
 def _is_one(graph: Graph) -> bool:

@@ -12,9 +12,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sardonyx.errors import InvalidModel, RunError, SardonyxError
+from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph, Operation
-from sardonyx.host import perform
+from sardonyx.host import perform, told
 from sardonyx.ops.body import Body
 from sardonyx.stages import KEPT, Stage, Stages
 from sardonyx.types import Array, Value
@@ -50,15 +50,7 @@ class Execution:
         (index,) = stage.operations
         op = self.stages.graph.operations[index]
         values = [self.env[name] if name else None for name in op.inputs]
-        try:
-            found = perform(self.stages.graph, op, values, self._bodies(index, op))
-        except SardonyxError as error:
-            raise type(error)(f"{op}: {error}") from error
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise RunError(f"{op}: {error}") from error
-        if len(found) < len(op.outputs):
-            raise InvalidModel(f"{op} gives {len(found)} values, {len(op.outputs)} are named")
-        return {n: v for n, v in zip(op.outputs, found, strict=False) if n}
+        return told(op, perform, self.stages.graph, op, values, self._bodies(index, op))
 
     def finish(self, stage: Stage, results: Mapping[str, Value]) -> None:
         """Takes over what a stage gave, and drops what nothing needs any more."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.errors import RunError
+from sardonyx.errors import InvalidModel, RunError, SardonyxError
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.interpret import evaluate
@@ -29,6 +29,27 @@ def perform(
     if op.op_type == "Identity":
         return tuple(values)
     return _moved(graph, op, values)
+
+
+def performing(graph: Graph, op: Operation) -> Callable[[Sequence[Value]], tuple[Any, ...]]:
+    """`perform` of an operation without subgraphs, whose attributes are looked at now."""
+    host = find_host(op.domain, op.op_type, op.since)
+    if host is not None:
+        return registry.bound(host, op.attributes)
+    return lambda values: perform(graph, op, values, {})
+
+
+def told(op: Operation, act: Callable[..., tuple[Any, ...]], *given: Any) -> dict[str, Any]:
+    """What act gives for op, by name; errors name op. InvalidModel where it is less than named."""
+    try:
+        found = act(*given)
+    except SardonyxError as error:
+        raise type(error)(f"{op}: {error}") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise RunError(f"{op}: {error}") from error
+    if len(found) < len(op.outputs):
+        raise InvalidModel(f"{op} gives {len(found)} values, {len(op.outputs)} are named")
+    return {n: v for n, v in zip(op.outputs, found, strict=False) if n}
 
 
 def _moved(graph: Graph, op: Operation, values: Sequence[Value]) -> tuple[Array | None, ...]:

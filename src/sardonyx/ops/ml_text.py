@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,12 @@ ML = "ai.onnx.ml"
 @host("Labels", 1, domain=INTERNAL)
 def labels(x: Array, *, texts: Sequence[str]) -> Array:
     """The texts that numbers stand for."""
-    return np.array([texts[int(i)] for i in x.flat], object).reshape(x.shape)
+    return np.asarray(_table(tuple(texts))[x], object).reshape(x.shape)
+
+
+@lru_cache(maxsize=64)
+def _table(texts: tuple[str, ...]) -> Array:
+    return np.array(texts, object)
 
 
 @host("LabelEncoder", 1, domain=ML)
@@ -154,13 +160,13 @@ def cast_map(
 @host("ZipMap", 1, domain=ML)
 def zip_map(
     x: Array, *, classlabels_int64s: Sequence[int] = (), classlabels_strings: Sequence[str] = ()
-) -> list[dict[Any, np.float32]]:
+) -> list[dict[Any, float]]:
     """A map from class to score for each row."""
     keys: Sequence[Any] = classlabels_strings or classlabels_int64s
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     if rows.shape[1] != len(keys):
         raise RunError(f"{rows.shape[1]} columns have {len(keys)} class labels")
-    return [dict(zip(keys, row, strict=True)) for row in rows]
+    return [dict(zip(keys, row, strict=True)) for row in rows.tolist()]
 
 
 def _mapped(x: Array, table: Mapping[Any, Any], default: Any, kind: Any) -> Array:

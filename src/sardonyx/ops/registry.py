@@ -268,9 +268,18 @@ def perform(op: Host, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> t
 
     Raises InvalidModel where the operands or attributes break a rule of the operator.
     """
-    arguments = _arguments(op, _positional(op.define), inputs)
-    found = op.define(*arguments, **_keyword_arguments(op, attributes))
-    return found if isinstance(found, tuple) else (found,)
+    return bound(op, attributes)(inputs)
+
+
+def bound(op: Host, attributes: Mapping[str, Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """A host function with its attributes, which are looked at now; else as `perform`."""
+    given, parameters = _keyword_arguments(op, attributes), _positional(op.define)
+
+    def run(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        found = op.define(*_arguments(op, parameters, inputs), **given)
+        return found if isinstance(found, tuple) else (found,)
+
+    return run
 
 
 def _keyword_arguments(op: Operator | Host, attributes: Mapping[str, Any]) -> dict[str, Any]:
