@@ -14,7 +14,7 @@ import numpy as np
 
 from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph, Operation
-from sardonyx.host import perform, told
+from sardonyx.host import perform, performing, told
 from sardonyx.ops.body import Body
 from sardonyx.stages import KEPT, Stage, Stages
 from sardonyx.types import Array, Value
@@ -50,7 +50,12 @@ class Execution:
         (index,) = stage.operations
         op = self.stages.graph.operations[index]
         values = [self.env[name] if name else None for name in op.inputs]
-        return told(op, perform, self.stages.graph, op, values, self._bodies(index, op))
+        graph, acts = self.stages.graph, self.stages.acts
+        if op.subgraphs:
+            return told(op, perform, graph, op, values, self._bodies(index, op))
+        if index not in acts:
+            acts[index] = performing(graph, op)
+        return told(op, acts[index], values)
 
     def finish(self, stage: Stage, results: Mapping[str, Value]) -> None:
         """Takes over what a stage gave, and drops what nothing needs any more."""

@@ -10,7 +10,7 @@ the stages.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, TypeAlias
@@ -61,12 +61,14 @@ def is_staged(graph: Graph) -> bool:
 class Stages:
     """The stages of one graph, found as it runs and remembered for what decides them.
 
-    symbols: the symbolic dims that mean one size each; those that a subgraph states do not.
+    symbols: the symbolic dims that mean one size each; those that a subgraph states do not. acts:
+    what performs the host's operations without subgraphs, by index, as execution.py makes them.
     """
 
     graph: Graph
     symbols: frozenset[str] = frozenset()
     bodies: Mapping[tuple[int, str], Graph] = field(init=False)
+    acts: dict[int, Callable[[Sequence[Value]], tuple[Any, ...]]] = field(default_factory=dict)
     _known: OrderedDict[object, tuple[list[int], tuple[object, ...]]] = field(
         default_factory=OrderedDict
     )

@@ -107,10 +107,19 @@ def one_hot_encoder_text(
 ) -> Array:
     """float32 [shape of x, categories]: 1 at the category of each string. Zeros everywhere for an
     unknown one, or a run-time error where zeros=0."""
-    hot = np.array([[s == c for c in cats_strings] for s in x.flat], np.float32)
-    if not zeros and not hot.any(axis=-1).all():
+    first, same = _categories(tuple(cats_strings))
+    found = [first.get(s, -1) for s in x.flat]
+    if not zeros and -1 in found:
         raise RunError("a string is no category, and zeros is 0")
+    hot = np.equal.outer(np.array(found, np.int64), same).astype(np.float32)
     return hot.reshape(*x.shape, len(cats_strings))
+
+
+@lru_cache(maxsize=64)
+def _categories(texts: tuple[str, ...]) -> tuple[dict[str, int], Array]:
+    """Where each category comes first, and of each one where it does (a model may repeat one)."""
+    first = {s: i for i, s in reversed(list(enumerate(texts)))}
+    return first, np.array([first[s] for s in texts], np.int64)
 
 
 @host("DictVectorizer", 1, domain=ML)

@@ -297,7 +297,8 @@ def _arguments(
     op: Operator | Host, parameters: tuple[Parameter, ...], inputs: Sequence[Any]
 ) -> list[Any]:
     """The operands as the definition takes them: absent ones None, variadic ones spread."""
-    if parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL:
+    spread = parameters and parameters[-1].kind is Parameter.VAR_POSITIONAL
+    if spread or (len(inputs) == len(parameters) and not any(x is None for x in inputs)):
         return list(inputs)
     if len(inputs) > len(parameters):
         raise InvalidModel(f"{op} takes {len(parameters)} inputs, found {len(inputs)}")

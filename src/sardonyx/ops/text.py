@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -36,16 +38,22 @@ def regex_full_match(x: Array, *, pattern: str | None = None) -> Array:
     """Whether each string as a whole matches the RE2 pattern. A pattern is needed."""
     if pattern is None:
         raise InvalidModel("there is no pattern")
+    known = compiled(pattern)
+    found = [known.fullmatch(text) is not None for text in x.flat]
+    return np.array(found, np.bool_).reshape(x.shape)
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> Any:
+    """An RE2 pattern. InvalidModel where it is none, UnsupportedModel without the library."""
     try:
         import re2
     except ImportError as error:
         raise UnsupportedModel('it needs the RE2 library: pip install "sardonyx[text]"') from error
     try:
-        compiled = re2.compile(pattern)
+        return re2.compile(pattern)
     except re2.error as error:
         raise InvalidModel(f"the pattern {pattern!r} is no RE2 pattern: {error}") from error
-    found = [compiled.fullmatch(text) is not None for text in x.flat]
-    return np.array(found, np.bool_).reshape(x.shape)
 
 
 @host("StringNormalizer", 10)
