@@ -293,3 +293,33 @@ def test_importing_the_package_loads_no_dependency() -> None:
         "from sardonyx import SardonyxError, InferenceSession\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def wrongly_stated(declared: list[int | str], kind: int = F) -> ModelProto:
+    """A regressor that gives [N, 1], as CatBoost writes it: it says that it gives [N]."""
+    info = helper.make_tensor_value_info
+    node = helper.make_node(
+        "LinearRegressor", ["x"], ["y"], domain="ai.onnx.ml", coefficients=[1.0, 2.0]
+    )
+    graph = helper.make_graph([node], "g", [info("x", F, ["N", 2])], [info("y", kind, declared)])
+    opsets = [opset(21), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, ir_version=10, opset_imports=opsets)
+
+
+def test_shapes_that_are_wrongly_stated_of_outputs_are_warned_of() -> None:
+    proto, x = wrongly_stated(["N"]), np.array([[1, 2], [3, 4]], np.float32)
+    with pytest.warns(UserWarning, match=r"LinearRegressor.*'y'.*what it states of outputs is not"):
+        session = ort.InferenceSession(proto.SerializeToString())
+    assert session.run(None, {"x": x})[0].tolist() == [[5], [11]]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    theirs = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    assert theirs.run(None, {"x": x})[0].tolist() == [[5], [11]]
+    with pytest.raises(SardonyxError, match="but the model declares"):
+        sardonyx.load(proto)
+
+
+def test_a_type_that_is_wrongly_stated_is_refused() -> None:
+    proto = wrongly_stated(["N", 1], helper.np_dtype_to_tensor_dtype(np.dtype(np.int64)))
+    with pytest.raises(SardonyxError, match="elem type differs"):
+        ort.InferenceSession(proto.SerializeToString())

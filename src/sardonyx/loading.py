@@ -6,12 +6,14 @@ opened = open_model("net.onnx")        opened.graph, opened.metadata
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from onnx import ModelProto, TensorShapeProto
 
-from sardonyx.errors import FeedError
+from sardonyx.errors import FeedError, InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
@@ -55,15 +57,38 @@ def open_model(
     """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes, `seed`
     is the seed of random operators that state none, `qdq` and `numerics` are as `load` takes them.
 
-    Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1.
+    Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1. Not
+    strict: what a model states of the shapes of its outputs against its operators is warned of.
     """
     numerics_named(numerics, "numerics")
     model = load_model(source, limits)
     metadata = _metadata(model.proto)
     if dims or denotations:
         model = _fixed(model, dims or {}, denotations or {}, strict)
-    graph = resolve(model, seed=seed, qdq=qdq, numerics=numerics)
+    read = partial(resolve, seed=seed, qdq=qdq, numerics=numerics)
+    try:
+        graph = read(model)
+    except InvalidModel as error:
+        found = None if strict else _without_output_shapes(model, read)
+        if found is None:
+            raise
+        graph = found
+        warnings.warn(f"{error}; what it states of outputs is not used", stacklevel=2)
     return Opened(graph, metadata, model.name)
+
+
+def _without_output_shapes(model: Model, read: Callable[[Model], Graph]) -> Graph | None:
+    """The graph without the shapes that the model states of its outputs; None where that is not
+    what is wrong with it."""
+    proto = ModelProto()
+    proto.CopyFrom(model.proto)
+    for info in proto.graph.output:
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
+    try:
+        return read(replace(model, proto=proto))
+    except ModelError:
+        return None
 
 
 def _metadata(proto: ModelProto) -> Metadata:

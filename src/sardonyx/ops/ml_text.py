@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,7 @@ def zip_map(
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     if rows.shape[1] != len(keys):
         raise RunError(f"{rows.shape[1]} columns have {len(keys)} class labels")
-    return [dict(zip(keys, row, strict=True)) for row in rows.tolist()]
+    return list(map(dict, map(zip, repeat(keys), rows.tolist())))
 
 
 def _mapped(x: Array, table: Mapping[Any, Any], default: Any, kind: Any) -> Array:
