@@ -127,6 +127,8 @@ def _is_plain(feeds: Mapping[str, Value]) -> bool:
 def _is_native(v: Array) -> bool:
     if v.dtype == object:
         return all(type(s) is str for s in v.flat)
+    if v.dtype.kind == "b":  # any byte that is not 0 is true
+        return v.flags.c_contiguous and int(v.view(np.uint8).max(initial=0)) <= 1
     return v.dtype.isbuiltin == 1 and v.dtype.isnative and v.dtype.kind in "fiu"
 
 
