@@ -102,6 +102,18 @@ def test_names_that_are_fed_are_no_numbers() -> None:
     assert both(proto, feeds)[0].tolist() == ["b", "a"]
 
 
+def test_names_of_places_that_the_model_has_chosen_stay_its_own() -> None:
+    sign, body, wanted = ENDS["names that are joined"]
+    proto = model(sign, f"{body} n = Neg(x) q = StringConcat(one, z)", more=ML)
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            names[:] = ["names/place" if n == "n" else n for n in names]
+    proto.graph.output.add(name="names/place")
+    found = both(proto, {"x": SCORES})
+    assert found[0].tolist() == wanted
+    assert np.array_equal(found[2], -SCORES)
+
+
 def test_a_graph_of_strings_alone_has_no_head() -> None:
     graph = load(model("(string[2] x) => (string[2] y)", "y = StringConcat(x, x)"))
     assert tail_of(graph) is None

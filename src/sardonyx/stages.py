@@ -73,6 +73,7 @@ class Stages:
         default_factory=OrderedDict
     )
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
+    _later: OrderedDict[object, frozenset[str]] = field(default_factory=OrderedDict)
     _starts: OrderedDict[object, Point] = field(default_factory=OrderedDict)
     _points: int = 0
     _parts: OrderedDict[object, tuple[Graph, tuple[str, ...]]] = field(default_factory=OrderedDict)
@@ -121,9 +122,7 @@ class Stages:
         if found is not None:
             return found
         done = point.done.union(stage.operations)
-        waiting = (op for i, op in enumerate(self.graph.operations) if i not in done)
-        needed = {n for op in waiting for n in reads(op)}.union(self.graph.outputs)
-        found = Point(done, gone=tuple(env - needed - self.graph.initializers.keys()))
+        found = Point(done, gone=tuple(env - self._needed(done)))
         with self._lock:
             if point.stage is stage:
                 self._points += 1
@@ -132,6 +131,16 @@ class Stages:
                 self._starts.clear()
                 self._points = 0
         return found
+
+    def _needed(self, done: frozenset[int]) -> frozenset[str]:
+        """What stays when the operations of `done` are: what others read, outputs, weights."""
+        with self._lock:
+            if done not in self._later:
+                waiting = (op for i, op in enumerate(self.graph.operations) if i not in done)
+                needed = {n for op in waiting for n in reads(op)}
+                needed.update(self.graph.outputs, self.graph.initializers)
+                self._remember(self._later, done, frozenset(needed))
+            return self._later[done]
 
     def _host(
         self, done: frozenset[int], kernels: Sequence[int], env: Mapping[str, Value]

@@ -53,8 +53,10 @@ class Tail:
 
 def tail_of(graph: Graph) -> Tail | None:
     """The graph in two; None where its end is not the host's, or all of it is."""
-    coded = _Coded(graph)
-    operations = tuple(coded.operations(divided(graph.operations)))
+    whole = divided(graph.operations)
+    taken = {n for op in whole for n in op.outputs}.union(graph.inputs, graph.initializers)
+    coded = _Coded(graph, taken)
+    operations = tuple(coded.operations(whole))
     last = _last(graph, operations)
     first = tuple(op for op in operations if op not in last)
     made = {n for op in first for n in op.outputs}
@@ -104,9 +106,10 @@ def _last(graph: Graph, operations: Sequence[Operation]) -> set[Operation]:
 @dataclass(slots=True, eq=False)
 class _Coded:
     """Strings that stand in a table as their places there. codes: a tensor of strings -> its
-    places; tables: what they are places in."""
+    places; tables: what they are places in; taken: the names of tensors."""
 
     graph: Graph
+    taken: set[str]
     codes: dict[str, str] = field(default_factory=dict)
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     weights: dict[str, Array] = field(default_factory=dict)
@@ -130,9 +133,9 @@ class _Coded:
                 late[op.outputs[0]] = op
             elif op.op_type in MOVES and texts == [op.inputs[0]] and not op.subgraphs:
                 (out,) = op.outputs
-                self.codes[out], self.tables[out] = f"{out}/place", self.tables[texts[0]]
+                self.codes[out], self.tables[out] = self._fresh(out), self.tables[texts[0]]
                 inputs = (self.codes[texts[0]], *op.inputs[1:])
-                made.append(replace(op, inputs=inputs, outputs=(f"{out}/place",)))
+                made.append(replace(op, inputs=inputs, outputs=(self.codes[out],)))
                 late[out] = self._labels(op, out)
             else:
                 made += [late.pop(n) for n in dict.fromkeys(reads(op)) if n in late]
@@ -144,11 +147,19 @@ class _Coded:
         """Whether it is a table of strings, which is known from now on."""
         if value is None or value.dtype != object:
             return False
-        place = self.codes[name] = f"{name}/place"
+        place = self.codes[name] = self._fresh(name)
         self.tables[name] = tuple(value.flat)
         self.weights[place] = np.arange(value.size).reshape(value.shape)
         self.types[place] = TensorType(t.int64, value.shape)
         return True
+
+    def _fresh(self, name: str) -> str:
+        """A name for the places of a tensor's strings, unless the model has chosen it."""
+        found = f"{name}/place"
+        while found in self.taken:
+            found += "'"
+        self.taken.add(found)
+        return found
 
     def _labels(self, op: Operation, out: str) -> Operation:
         attributes: dict[str, Any] = {"texts": self.tables[out]}

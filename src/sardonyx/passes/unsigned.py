@@ -80,7 +80,7 @@ def _most(e: Expr, scope: Scope) -> float | None:
             return abs(float(value))
         case Cast(x) if x.dtype.kind in "iub":
             return 2.0**x.dtype.bits
-        case Cast(x):
+        case Cast(x) if e.dtype in (t.float32, t.float64):  # others may round to infinity
             return _most(x, scope)
         case Load(b, _, "proven") if b in scope.made:
             return _most(scope.made[b], scope)
