@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from test_stages import both, model
 
@@ -100,6 +101,19 @@ def test_names_that_are_fed_are_no_numbers() -> None:
     assert tail_of(load(proto)) is None
     feeds = {"names": np.array(["a", "b", "c"], object), "x": SCORES}
     assert both(proto, feeds)[0].tolist() == ["b", "a"]
+
+
+def test_weights_that_the_end_reads_are_at_hand() -> None:
+    sign, body, wanted = ENDS["names that are joined"]
+    proto = model(sign, body, more=ML)
+    (constant,) = (n for n in proto.graph.node if "one" in n.output)
+    proto.graph.node.remove(constant)
+    proto.graph.initializer.append(onnx.helper.make_tensor("one", 8, [], [b"!"]))
+    graph = load(proto)
+    tail = tail_of(graph)
+    assert tail is not None
+    assert list(tail.fixed) == ["one"]
+    assert both(proto, {"x": SCORES})[0].tolist() == wanted
 
 
 def test_names_of_places_that_the_model_has_chosen_stay_its_own() -> None:

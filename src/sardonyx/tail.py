@@ -24,27 +24,30 @@ from sardonyx.infer import infer, on_host
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.types import Array, TensorType, Value
 
-MOVES = frozenset(
-    {
-        *("ArrayFeatureExtractor", "Expand", "Flatten", "Gather", "GatherElements", "GatherND"),
-        *("Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
-    }
-)
+MOVES = {("ai.onnx.ml", "ArrayFeatureExtractor")} | {
+    ("", name)
+    for name in (
+        *("Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape"),
+        *("Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    )
+}
 LABELS = "Labels"
 Act: TypeAlias = Callable[[Sequence[Value]], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """What of a graph engines run, and what the host performs of what that gives, in order."""
+    """What of a graph engines run, and what the host performs of what that gives and of fixed
+    values, in order."""
 
     outputs: tuple[str, ...]
     head: Graph
     acts: tuple[tuple[Operation, Act], ...]
+    fixed: Mapping[str, Value]
 
     def finish(self, found: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs of the graph, of what the head gave."""
-        env = dict(found)
+        env = {**self.fixed, **found}
         for op, act in self.acts:
             values = [env[n] if n else None for n in op.inputs]
             env.update(told(op, act, values))
@@ -60,16 +63,14 @@ def tail_of(graph: Graph) -> Tail | None:
     last = _last(graph, operations)
     first = tuple(op for op in operations if op not in last)
     made = {n for op in first for n in op.outputs}
-    done = {n for op in last for n in op.outputs}
-    needed = dict.fromkeys(n for n in graph.outputs if n not in done)
-    needed.update(
-        dict.fromkeys(
-            n for op in operations if op in last for n in filter(None, op.inputs) if n not in done
-        )
-    )
-    if not last or not made.issuperset(needed):
-        return None
     weights = {**graph.initializers, **coded.weights}
+    done = {n for op in last for n in op.outputs}
+    read = (n for op in operations if op in last for n in op.inputs if n and n not in done)
+    fixed = {n: w for n, w in graph.initializers.items() if n not in graph.overridable}
+    outer = dict.fromkeys([*(n for n in graph.outputs if n not in done), *read])
+    needed = [n for n in outer if n not in fixed]
+    if not last or not needed or not made.issuperset(needed):
+        return None
     used = {n for op in first for n in reads(op)}
     head = infer(
         replace(
@@ -85,7 +86,7 @@ def tail_of(graph: Graph) -> Tail | None:
         )
     )
     acts = tuple((op, performing(graph, op)) for op in operations if op in last)
-    return Tail(graph.outputs, head, acts)
+    return Tail(graph.outputs, head, acts, {n: fixed[n] for n in outer if n in fixed})
 
 
 def _last(graph: Graph, operations: Sequence[Operation]) -> set[Operation]:
@@ -131,7 +132,7 @@ class _Coded:
                 self.codes[op.outputs[0]] = op.inputs[0]
                 self.tables[op.outputs[0]] = tuple(op.attributes["texts"])
                 late[op.outputs[0]] = op
-            elif op.op_type in MOVES and texts == [op.inputs[0]] and not op.subgraphs:
+            elif (op.domain, op.op_type) in MOVES and texts == [op.inputs[0]]:
                 (out,) = op.outputs
                 self.codes[out], self.tables[out] = self._fresh(out), self.tables[texts[0]]
                 inputs = (self.codes[texts[0]], *op.inputs[1:])
