@@ -117,6 +117,9 @@ def _below(x: float) -> float | None:
 def _node(holder: Holder, e: Expr) -> Expr | None:
     """What is stored, chosen or read of bytes that are held."""
     match e:
+        case Load(b) if e.dtype is t.int8 and (known := holder.scope.weight(b)) is not None:
+            if known.size == 1:  # what a border is filled with, a bound
+                holder.values[id(e)] = Const(int(known.reshape(-1)[0]) + HALF, t.uint8)
         case Alu("min" | "max" as op, (a, b)) if e.dtype is t.int8:
             holder.values[id(e)] = alu(op, holder.value(a), holder.value(b))
         case Fold("min" | "max" as kind, axes, (term,), when) if e.dtype is t.int8:
