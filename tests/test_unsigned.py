@@ -116,9 +116,9 @@ def test_bounds_that_bound_nothing_are_left_out(low: int, high: int, left: int) 
 def test_a_border_is_written_with_what_it_is_of(zero: int) -> None:
     """As TensorFlow Lite pads: one more row and column at the end, of the zero point."""
     net = Net()
-    y = conv(net, net.feed("x", some(1, 1, 16, 8, 8)), 2, 16, zero)
+    y = conv(net, net.feed("x", some(1, 1, 16, 8, 8)), 2, 32, zero)
     y = net.op("Pad", y, np.array([0, 0, 0, 0, 0, 0, 1, 1]), np.int8(zero))
-    parts = (SCALE, np.int8(zero), some(3, 16, 16, 3, 3), SCALE, np.int8(0), SCALE, np.int8(zero))
+    parts = (SCALE, np.int8(zero), some(3, 16, 32, 3, 3), SCALE, np.int8(0), SCALE, np.int8(zero))
     net.give(net.op("QLinearConv", y, *parts, strides=[2, 2]))
     check_engines(net)
     program = optimise(lower(net.graph()), roomy=True, dots=True)
