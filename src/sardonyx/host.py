@@ -34,9 +34,12 @@ def perform(
 def performing(graph: Graph, op: Operation) -> Callable[[Sequence[Value]], tuple[Any, ...]]:
     """`perform` of an operation without subgraphs, whose attributes are looked at now."""
     host = find_host(op.domain, op.op_type, op.since)
-    if host is not None:
+    if host is None:
+        return lambda values: perform(graph, op, values, {})
+    try:
         return registry.bound(host, op.attributes)
-    return lambda values: perform(graph, op, values, {})
+    except SardonyxError as error:
+        raise type(error)(f"{op}: {error}") from error
 
 
 def told(op: Operation, act: Callable[..., tuple[Any, ...]], *given: Any) -> dict[str, Any]:
