@@ -11,6 +11,8 @@ moved keeps its bits (numerics contract), and would be the canonical one as floa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sardonyx import types as t
@@ -30,7 +32,13 @@ def hold_halves(program: Program) -> Program:
     for name, w in program.weights.items():
         if w.size > LARGEST or (name in held and bool(np.isnan(w).any())):
             held.discard(name)
-    return hold(program, held, AS_FLOAT32)
+    made = hold(program, held, AS_FLOAT32)
+    wide = {
+        n: np.asarray(w).astype(np.float32)
+        for n, w in program.weights.items()
+        if made.tensors[n] is not program.tensors[n]
+    }
+    return replace(made, weights={**made.weights, **wide})
 
 
 def _is_computed(e: Expr, scope: Scope) -> bool:
@@ -58,7 +66,6 @@ AS_FLOAT32 = Way(
     t.float32,
     other=lambda e: cast(e, t.float32),
     back=cast,
-    array=lambda w: np.asarray(w).astype(np.float32),
     is_plain=_is_computed,
     node=_read,
 )

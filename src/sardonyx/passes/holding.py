@@ -38,22 +38,21 @@ class Scope:
 class Way:
     """How values of `types` are held: as values of `dtype`.
 
-    other: a value as one of dtype; back: one of dtype as the value that it stands for; array: a
-    weight as it is held. is_plain: whether a value that is stored can be held so. node: an
-    expression over what is held, where it is more than `Holder` knows.
+    other: a value as one of dtype; back: one of dtype as the value that it stands for. is_plain:
+    whether a value that is stored can be held so. node: an expression over what is held, where it
+    is more than `Holder` knows.
     """
 
     types: tuple[DType, ...]
     dtype: DType
     other: Callable[[Expr], Expr]
     back: Callable[[Expr, DType], Expr]
-    array: Callable[[Array], Array]
     is_plain: Callable[[Expr, Scope], bool]
     node: Callable[[Holder, Expr], Expr | None]
 
 
 def hold(program: Program, held: set[str], way: Way) -> Program:
-    """The program in which those of `held` that can be are held so."""
+    """The program in which those of `held` that can be are held so; not yet the weights' values."""
     while held:
         left = {n for launch in program.launches for n in _refused(launch, held, program, way)}
         if not left:
@@ -62,7 +61,7 @@ def hold(program: Program, held: set[str], way: Way) -> Program:
     tensors = {
         n: TensorType(way.dtype, x.shape) if n in held else x for n, x in program.tensors.items()
     }
-    weights = {n: way.array(w) if n in held else w for n, w in program.weights.items()}
+    weights = dict(program.weights)
     launches = tuple(_launch(x, held, tensors, weights, way) for x in program.launches)
     return replace(program, tensors=tensors, weights=weights, launches=launches)
 

@@ -169,16 +169,11 @@ def _other(e: Expr) -> Expr:
     return cast(cast(e, t.int32) + HALF, t.uint8)
 
 
-def _array(w: Array) -> Array:
-    return (w.astype(np.int32) + HALF).astype(np.uint8)
-
-
 AS_UINT8 = Way(
     (t.int8,),
     t.uint8,
     other=_other,
     back=lambda e, dtype: cast(cast(e, t.int32) - HALF, dtype),
-    array=_array,
     is_plain=_is_plain,
     node=_node,
 )
