@@ -17,6 +17,7 @@ from sardonyx.errors import FeedError, InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
+from sardonyx.model.load import subgraphs
 from sardonyx.opened import Metadata, Opened
 from sardonyx.resolve import resolve
 from sardonyx.resolve.shapes import is_unknown
@@ -58,7 +59,7 @@ def open_model(
     is the seed of random operators that state none, `qdq` and `numerics` are as `load` takes them.
 
     Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1. Not
-    strict: what a model states of the shapes of its outputs against its operators is warned of.
+    strict: shapes that a model states of what its operators make, against them, are warned of.
     """
     numerics_named(numerics, "numerics")
     model = load_model(source, limits)
@@ -69,22 +70,28 @@ def open_model(
     try:
         graph = read(model)
     except InvalidModel as error:
-        found = None if strict else _without_output_shapes(model, read)
+        found = None if strict else _without_shapes(model, read)
         if found is None:
             raise
         graph = found
-        warnings.warn(f"{error}; what it states of outputs is not used", stacklevel=2)
+        warnings.warn(
+            f"{error}; the shapes that it states of what it makes are not used", stacklevel=2
+        )
     return Opened(graph, metadata, model.name)
 
 
-def _without_output_shapes(model: Model, read: Callable[[Model], Graph]) -> Graph | None:
-    """The graph without the shapes that the model states of its outputs; None where that is not
-    what is wrong with it."""
+def _without_shapes(model: Model, read: Callable[[Model], Graph]) -> Graph | None:
+    """The graph without the shapes that the model states of what its operators make; None where
+    that is not what is wrong with it."""
     proto = ModelProto()
     proto.CopyFrom(model.proto)
-    for info in proto.graph.output:
-        if info.type.HasField("tensor_type"):
-            info.type.tensor_type.ClearField("shape")
+    work = [proto.graph]
+    while work:
+        graph = work.pop()
+        for info in (*graph.output, *graph.value_info):
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+        work += [inner for _, _, inner in subgraphs(graph.node)]
     try:
         return read(replace(model, proto=proto))
     except ModelError:

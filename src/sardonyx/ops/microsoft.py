@@ -4,7 +4,7 @@ ms_activation.py  Gelu and its kin, FusedConv, FusedGemm     ms_matmul.py   prod
 ms_attention.py   Attention, MultiHeadAttention, QAttention  ms_norm.py     normalizations
 ms_rotary.py      RotaryEmbedding, GroupQueryAttention       ms_qlinear.py  quantised ones
 ms_misc.py        Inverse, Trilu, ...                        ms_qlinear_pool.py  pools
-ms_text.py        Tokenizer
+ms_text.py        Tokenizer                              ms_recurrent.py  DynamicQuantizeLSTM
 """
 
 from sardonyx.ops import (
@@ -16,6 +16,7 @@ from sardonyx.ops import (
     ms_norm,
     ms_qlinear,
     ms_qlinear_pool,
+    ms_recurrent,
     ms_rotary,
     ms_text,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "ms_norm",
     "ms_qlinear",
     "ms_qlinear_pool",
+    "ms_recurrent",
     "ms_rotary",
     "ms_text",
 ]

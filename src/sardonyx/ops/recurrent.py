@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
 from sardonyx.ops.recurrent_activation import Activation, functions
-from sardonyx.ops.recurrent_cell import Cell, Given, run
+from sardonyx.ops.recurrent_cell import Cell, Given, Matrices, run
 from sardonyx.ops.registry import operator
 
 
@@ -65,7 +65,9 @@ def rnn(
     layout: int = 0,
 ) -> tuple[Tensor, ...]:
     """H' = f(x W' + H R' + Wb + Rb)."""
-    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=1)
+    cell = Cell(
+        k, x, Matrices(w, r), b, sequence_lens, layout, direction, clip, hidden_size, gates=1
+    )
     fs = functions(activations, activation_alpha, activation_beta, 1, len(cell.directions))
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
@@ -175,7 +177,9 @@ def gru(
     """z = f(x Wz' + H Rz' + Wbz + Rbz), r likewise; H' = (1 - z) * h + z * H, where h is
     g(x Wh' + (r * H) Rh' + Wbh + Rbh), or with linear_before_reset
     g(x Wh' + r * (H Rh' + Rbh) + Wbh)."""
-    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=3)
+    cell = Cell(
+        k, x, Matrices(w, r), b, sequence_lens, layout, direction, clip, hidden_size, gates=3
+    )
     names = activations or ("Sigmoid", "Tanh") * len(cell.directions)
     fs = functions(names, activation_alpha, activation_beta, 2, len(cell.directions))
 
@@ -275,9 +279,23 @@ def lstm(
     """i = f(x Wi' + H Ri' + Pi * C + Wbi + Rbi), the forget gate likewise (1 - i with
     input_forget), c = g(x Wc' + H Rc' + Wbc + Rbc); C' = forget * C + i * c;
     o = f(x Wo' + H Ro' + Po * C' + Wbo + Rbo); H' = o * h(C')."""
-    cell = Cell(k, x, w, r, b, sequence_lens, layout, direction, clip, hidden_size, gates=4)
+    weights = Matrices(w, r)
+    cell = Cell(k, x, weights, b, sequence_lens, layout, direction, clip, hidden_size, gates=4)
     names = activations or ("Sigmoid", "Tanh", "Tanh") * len(cell.directions)
     fs = functions(names, activation_alpha, activation_beta, 3, len(cell.directions))
+    return long_short_term(cell, fs, p, (initial_h, initial_c), bool(input_forget))
+
+
+def long_short_term(
+    cell: Cell,
+    fs: Sequence[Sequence[Activation]],
+    p: Tensor | None,
+    initial: Sequence[Tensor | None],
+    input_forget: bool,
+) -> tuple[Tensor, ...]:
+    """LSTM of a cell: fs are f, g and h of each direction, p the weights of peepholes, `initial`
+    the states H and C before the first step."""
+    k = cell.k
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
         (h, c), (f, g, last) = states, fs[d]
@@ -303,4 +321,4 @@ def lstm(
 
         return [k.compute(h.shape, shown, cell.wide), memory]
 
-    return run(cell, [initial_h, initial_c], step)
+    return run(cell, initial, step)

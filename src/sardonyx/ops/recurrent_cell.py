@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
@@ -26,15 +26,63 @@ from sardonyx.ops.sizes import numbers
 Given: TypeAlias = Callable[[int, Axis, Axis], Expr]  # of a gate, n and j
 
 
+class Weights(Protocol):
+    """The weights W of the input and R of the state, one matrix for each direction, and the
+    products with them."""
+
+    @property
+    def sizes(self) -> tuple[tuple[Dim, Dim, Dim], tuple[Dim, Dim, Dim]]:
+        """(directions, gates * hidden, input) of W, (directions, gates * hidden, hidden) of R."""
+        ...
+
+    def of_input(self, cell: Cell, d: int) -> Tensor:
+        """x @ w' for every step, (steps, batch, gates * hidden)."""
+        ...
+
+    def of_state(self, cell: Cell, d: int, h: Tensor, first: int, count: int) -> Tensor:
+        """h @ r' of `count` gates from `first` on, (batch, count * hidden)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrices:
+    """W (directions, gates * hidden, input) and R (directions, gates * hidden, hidden)."""
+
+    w: Tensor
+    r: Tensor
+
+    @property
+    def sizes(self) -> tuple[tuple[Dim, Dim, Dim], tuple[Dim, Dim, Dim]]:
+        w, r = self.w.shape, self.r.shape
+        return (w[0], w[1], w[2]), (r[0], r[1], r[2])
+
+    def of_input(self, cell: Cell, d: int) -> Tensor:
+        k, x = cell.k, cell.x
+
+        def element(s: Axis, n: Axis, g: Axis) -> Expr:
+            place = (n, s) if cell.layout else (s, n)
+            return k.dot((x.shape[2],), lambda q: (x[(*place, q)], self.w[d, g, q]))
+
+        return k.compute((cell.steps, cell.batch, cell.gates * cell.hidden), element, cell.wide)
+
+    def of_state(self, cell: Cell, d: int, h: Tensor, first: int, count: int) -> Tensor:
+        k = cell.k
+
+        def element(n: Axis, g: Axis) -> Expr:
+            row = g + first * cell.hidden
+            return k.dot((cell.hidden,), lambda q: (h[n, q], self.r[d, row, q]))
+
+        return k.compute((cell.batch, count * cell.hidden), element, cell.wide)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """What the three operators share. x is (steps, batch, input) or, in layout 1, (batch, steps,
-    input); w, r, b have one entry for each direction; `hidden` is the size of the state."""
+    """What the operators share. x is (steps, batch, input) or, in layout 1, (batch, steps,
+    input); weights and b have one entry for each direction; `hidden` is the size of the state."""
 
     k: Builder
     x: Tensor
-    w: Tensor
-    r: Tensor
+    weights: Weights
     b: Tensor | None
     lengths: Tensor | None
     layout: int
@@ -45,7 +93,7 @@ class Cell:
 
     @property
     def hidden(self) -> int:
-        return numbers(self.r.shape[2:], "the size of the state")[0]
+        return numbers(self.weights.sizes[1][2:], "the size of the state")[0]
 
     @property
     def directions(self) -> tuple[bool, ...]:
@@ -72,29 +120,19 @@ class Cell:
         return compute_type(self.x.dtype)
 
     def check(self) -> None:
-        rows = self.gates * self.hidden
+        rows, (w, r) = self.gates * self.hidden, self.weights.sizes
         if self.hidden_size not in (None, self.hidden):
             raise InvalidModel(f"hidden_size is {self.hidden_size}, R has {self.hidden} columns")
         if self.layout not in (0, 1):
             raise InvalidModel(f"layout is 0 or 1, found {self.layout}")
-        same_dim(self.w.shape[2], self.x.shape[2], "the sizes of the input")
+        same_dim(w[2], self.x.shape[2], "the sizes of the input")
         for what, size, wanted in (
-            ("directions of W", self.w.shape[0], len(self.directions)),
-            ("directions of R", self.r.shape[0], len(self.directions)),
-            ("rows of W", self.w.shape[1], rows),
-            ("rows of R", self.r.shape[1], rows),
+            ("directions of W", w[0], len(self.directions)),
+            ("directions of R", r[0], len(self.directions)),
+            ("rows of W", w[1], rows),
+            ("rows of R", r[1], rows),
         ):
             same_dim(size, wanted, f"the {what}")
-
-    def input_products(self, d: int) -> Tensor:
-        """x @ w' for every step, as (steps, batch, gates * hidden)."""
-
-        def element(s: Axis, n: Axis, g: Axis) -> Expr:
-            place = (n, s) if self.layout else (s, n)
-            return self.k.dot((self.x.shape[2],), lambda q: (self.x[(*place, q)], self.w[d, g, q]))
-
-        shape = (self.steps, self.batch, self.gates * self.hidden)
-        return self.k.compute(shape, element, self.wide)
 
     def state(self, initial: Tensor | None, d: int) -> Tensor:
         """The state before the first step, (batch, hidden): zeros where none is given."""
@@ -110,11 +148,7 @@ class Cell:
         """The products of a state with the weights of `count` gates, `first` and those after it:
         a function of gate, n and j, as for the input. They are one matrix product."""
 
-        def element(n: Axis, g: Axis) -> Expr:
-            row = g + first * self.hidden
-            return self.k.dot((self.hidden,), lambda q: (h[n, q], self.r[d, row, q]))
-
-        made = self.k.compute((self.batch, count * self.hidden), element, self.wide)
+        made = self.weights.of_state(self, d, h, first, count)
         return lambda gate, n, j: made[n, j + (gate - first) * self.hidden]
 
     def bias(self, e: Expr, d: int, part: int, j: Axis) -> Expr:
@@ -184,7 +218,7 @@ def run(
     x(gate, n, j) is the product of the step's input with the weights of a gate."""
     cell.check()
     y, directions = cell.sequence(), range(len(cell.directions))
-    products = [cell.input_products(d) for d in directions]
+    products = [cell.weights.of_input(cell, d) for d in directions]
     states = [[cell.state(x, d) for x in initial] for d in directions]
     for d, reverse in enumerate(cell.directions):
         with cell.k.loop(cell.steps) as i:

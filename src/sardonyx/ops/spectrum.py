@@ -152,9 +152,11 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Tensor:
-    """The DFT of each frame of the signal times the window, rounded in between."""
-    if signal.rank != 3:
+    """The DFT of each frame of the signal times the window, rounded in between. A signal (batch,
+    length) is a real one, as onnxruntime reads it (docs/disagreements.md)."""
+    if signal.rank not in (2, 3):
         raise InvalidModel(f"a signal is (batch, length, parts), found rank {signal.rank}")
+    parts = signal.shape[2] if signal.rank == 3 else 1
     (step,), wide = frame_step.ints(), compute_type(signal.dtype)
     n = signal.shape[1] if frame_length is None else frame_length.known()[0]
     if window is not None:
@@ -164,10 +166,10 @@ def stft(
     count = floordiv(signal.shape[1] - n, step) + 1
 
     def frame(b: Axis, f: Axis, q: Axis, c: Axis) -> Expr:
-        value = signal[b, f * step + q, c]
+        value = signal[b, f * step + q, c] if signal.rank == 3 else signal[b, f * step + q]
         return value if window is None else value * window[q]
 
-    frames = k.compute((signal.shape[0], count, n, signal.shape[2]), frame, wide)
+    frames = k.compute((signal.shape[0], count, n, parts), frame, wide)
     bins = floordiv(n, 2) + 1 if onesided else n
     return transform(k, frames, 2, n, bins, False, signal.dtype)
 

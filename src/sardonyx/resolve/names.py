@@ -1,7 +1,7 @@
 """Names of one graph: each is made once, before it is read, and ambiguity is an error.
 
-ONNX: single assignment (also against the graphs around), nodes in topological order, "" for an
-absent optional input or output.
+ONNX: single assignment (of nodes also against the graphs around), nodes in topological order, ""
+for an absent optional input or output.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ def check_graph(graph: GraphProto, where: str, outer: frozenset[str] = frozenset
     _once(made, f"{where} has the initializer", f"{where} has an initializer without a name")
     if not outer:
         _once([v.name for v in graph.output], f"{where} has the output", "")
-    for name in (*inputs, *made):
-        if name in outer:
-            raise InvalidModel(f"{where} names its own {name!r} as the graph around it does")
     _check_infos(graph, where)
     known = _check_nodes(graph.node, {*inputs, *made}, outer, where)
     for v in graph.output:

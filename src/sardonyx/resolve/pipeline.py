@@ -21,7 +21,7 @@ from sardonyx.resolve.functions import Inliner, Note, Scope
 from sardonyx.resolve.islands import integer_islands
 from sardonyx.resolve.names import check_function, check_graph
 from sardonyx.resolve.operators import Key
-from sardonyx.resolve.rename import Names
+from sardonyx.resolve.rename import Names, unhide
 from sardonyx.resolve.shapes import check_graph_types, dim_params, infer_types, name_dims
 from sardonyx.resolve.weights import Weights
 from sardonyx.settings import Numerics, Reading
@@ -93,6 +93,8 @@ def _resolve(model: Model, proto: ModelProto, seed: int, qdq: Reading, numerics:
 def _prepare(model: Model, proto: ModelProto) -> Prepared:
     """Checks, inlines and types the main graph of `proto`, in place."""
     _complete(proto)
+    names = Names.of(proto)
+    unhide(proto.graph, names)
     check_graph(proto.graph, MAIN)
     functions = _functions(proto)
     _check_inputs(proto)
@@ -103,7 +105,7 @@ def _prepare(model: Model, proto: ModelProto) -> Prepared:
     check_graph_types(proto.graph, model.limits)
     params = dim_params(proto)
     unnamed = name_dims(proto.graph, params)
-    inliner = Inliner(functions, model.limits, Names.of(proto), weights)
+    inliner = Inliner(functions, model.limits, names, weights)
     inliner.annotate(proto.graph.node, Note("", (), opsets(proto.opset_import, "the model")))
     inliner.expand(proto.graph)
     typed = infer_types(proto, inliner)

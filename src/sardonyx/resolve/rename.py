@@ -1,4 +1,4 @@
-"""Names of inlined bodies, made unique in the whole model."""
+"""Names of inlined bodies and of subgraphs, made unique in the whole model."""
 
 from __future__ import annotations
 
@@ -41,6 +41,38 @@ class Names:
         return found
 
 
+def unhide(graph: GraphProto, names: Names, outer: frozenset[str] = frozenset()) -> None:
+    """Gives the inputs and initializers of subgraphs that hide a tensor of the graphs around them,
+    `outer` and `graph`, names of their own, in place.
+
+    ONNX (IR, graphs) asks that node outputs alone be distinct from what is visible around.
+    """
+    visible = outer.union(_own(graph), *(node.output for node in graph.node))
+    for _, _, inner in subgraphs(graph.node):
+        unhide(inner, names, visible)
+        hiding = {name: names.fresh(name) for name in _own(inner) if name in visible}
+        if hiding:
+            _put(inner, hiding)
+
+
+def _own(graph: GraphProto) -> list[str]:
+    """The names of the inputs and initializers of a graph."""
+    sparse = [s.values.name for s in graph.sparse_initializer]
+    return [*dict.fromkeys(v.name for v in (*graph.input, *graph.initializer)), *sparse]
+
+
+def _put(graph: GraphProto, scope: dict[str, str]) -> None:
+    """Puts new names of inputs and initializers into a graph and what is in it."""
+    sparse = [s.values for s in graph.sparse_initializer]
+    for part in (graph.input, graph.initializer, sparse, graph.output, graph.value_info):
+        for item in part:
+            item.name = scope.get(item.name, item.name)
+    for node in graph.node:
+        node.input[:] = [scope.get(name, name) for name in node.input]
+    for _, _, inner in subgraphs(graph.node):
+        _put(inner, scope)
+
+
 def rename_node(node: NodeProto, scope: dict[str, str], names: Names, prefix: str) -> None:
     """Puts the actual names into a body's node; what it makes gets new names in `scope`."""
     node.input[:] = [scope.get(name, name) for name in node.input]
@@ -53,10 +85,11 @@ def rename_node(node: NodeProto, scope: dict[str, str], names: Names, prefix: st
 
 
 def _rename_graph(graph: GraphProto, scope: dict[str, str], names: Names, prefix: str) -> None:
-    for part in (graph.input, graph.initializer):
+    for name in _own(graph):
+        scope[name] = names.fresh(f"{prefix}/{name}")
+    sparse = [s.values for s in graph.sparse_initializer]
+    for part in (graph.input, graph.initializer, sparse):
         for item in part:
-            if item.name not in scope or part is graph.input:
-                scope[item.name] = names.fresh(f"{prefix}/{item.name}")
             item.name = scope[item.name]
     for node in graph.node:
         rename_node(node, scope, names, prefix)
