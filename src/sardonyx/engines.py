@@ -27,6 +27,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import undetermined, value_inputs, with_symbolic_values
 from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
+from sardonyx.passes.carried import lightened
 from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
 from sardonyx.stages import Kinds, is_staged, kinds
 from sardonyx.tail import Tail, tail_of
@@ -175,6 +176,7 @@ def make_engine(
     make = partial(NativeEngine, progress=progress, threads=threads, tuning=tuning)
     if _is_one(graph):
         return make(graph)
+    graph = lightened(graph)
     tail = tail_of(graph)
     if tail is None:
         return StagedEngine(graph, make)

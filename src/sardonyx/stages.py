@@ -32,10 +32,11 @@ Kinds: TypeAlias = tuple[tuple[object, ...], ...]  # name, element type and shap
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """What is executed next: the indices of its operations, and the graph that they are; None for
-    one operation of the host."""
+    one operation of the host. by_values: other values could ask for another stage."""
 
     operations: tuple[int, ...]
     part: Graph | None
+    by_values: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +74,7 @@ class Stages:
         default_factory=OrderedDict
     )
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
+    _decided: OrderedDict[object, object] = field(default_factory=OrderedDict)
     _later: OrderedDict[object, frozenset[str]] = field(default_factory=OrderedDict)
     _starts: OrderedDict[object, Point] = field(default_factory=OrderedDict)
     _points: int = 0
@@ -80,7 +82,7 @@ class Stages:
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
-        self.graph = replace(self.graph, operations=divided(self.graph.operations))
+        self.graph = infer(replace(self.graph, operations=divided(self.graph.operations)))
         self.bodies = {
             (i, name): closed(body)
             for i, op in enumerate(self.graph.operations)
@@ -105,10 +107,10 @@ class Stages:
         with self._lock:
             kernels, general = self._kernels(done, env)
             found = self._part(done, kernels, general, env) if kernels else None
-            decided = not kernels or not self._parts[general][1] or found is self._found[general]
+            by_values = bool(kernels and found is None and self._parts[general][1])
         if found is None:
             found = self._host(done, kernels, env)
-        if decided:
+        if not (by_values or found.by_values):
             point.stage = found
         return found
 
@@ -204,12 +206,29 @@ class Stages:
             return found
         types, values = _concrete(graph, env)
         deciding = tuple((n, values[n].tobytes()) for n in sizes if n in values)
-        key = (*general, tuple(v.shape for v in values.values()), deciding)
+        key = (*general, tuple(v.shape for v in values.values()))
+        if self._changes(key, deciding):
+            if key not in self._found:
+                flexible = with_symbolic_values(bind(graph, types, {}))
+                ready = _determined(flexible, kernels)
+                stage = self._shaped(ready, env, done) if ready else None
+                self._remember(self._found, key, stage)
+            if (found := self._found[key]) is not None:
+                return found
+        key = (*key, deciding)
         if key not in self._found:
             ready = _determined(bind(graph, types, values), kernels)
             stage = self._stage(ready, env, done) if ready else None
+            stage = replace(stage, by_values=bool(sizes)) if stage else None
             self._remember(self._found, key, stage)
         return self._found[key]
+
+    def _changes(self, key: object, deciding: object) -> bool:
+        """Whether other values decided the sizes of the same part before: then all that can is done
+        with the values as symbols, by one program."""
+        if key not in self._decided:
+            self._remember(self._decided, key, deciding)
+        return self._decided[key] != deciding
 
     def _remember(self, memo: OrderedDict[object, Any], key: object, found: object) -> None:
         memo[key] = found
@@ -218,6 +237,11 @@ class Stages:
 
     def _stage(self, ready: list[int], env: Mapping[str, Value], done: frozenset[int]) -> Stage:
         return Stage(tuple(ready), infer(self._graph(ready, env, done)))
+
+    def _shaped(self, ready: list[int], env: Mapping[str, Value], done: frozenset[int]) -> Stage:
+        """A part for the sizes that its inputs have, and any values."""
+        part = infer(self._graph(ready, env, done))
+        return Stage(tuple(ready), bind(part, _concrete(part, env)[0], {}))
 
     def _graph(
         self, indices: Sequence[int], env: Mapping[str, Value], done: frozenset[int]
@@ -231,7 +255,7 @@ class Stages:
         later = {n for i, op in enumerate(graph.operations) if i not in chosen for n in reads(op)}
         inside = {n for op in operations for n in reads(op)}
         needed = later | set(graph.outputs)
-        fixed = {n: graph.initializers[n] for n in used if n in graph.initializers}
+        fixed = {n: v for n in used if (v := self._fixed(n)) is not None}
         inputs = tuple(n for n in used if n not in fixed)
         types = {n: self._general(n, env[n]) for n in inputs}
         types |= {n: graph.types[n] for n in fixed}
@@ -247,6 +271,11 @@ class Stages:
             values={},
             containers={},
         )
+
+    def _fixed(self, name: str) -> Array | None:
+        """The value of a weight, or of what is the same however the graph is fed."""
+        value = self.graph.initializers.get(name, self.graph.values.get(name))
+        return None if value is None or value.dtype == object else value
 
     def _general(self, name: str, value: Value) -> TensorType:
         """The type of a tensor that has a value: what is known of it, and a new symbol for each

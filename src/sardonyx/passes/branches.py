@@ -71,11 +71,12 @@ def _inlined(op: Operation, branch: Graph) -> Graph:
 def _renamed(op: Operation, names: Mapping[str, str]) -> Operation:
     """The operation on tensors of other names, in its subgraphs too."""
     inputs, outputs = (tuple(names.get(n, n) for n in x) for x in (op.inputs, op.outputs))
-    bodies = {k: _within(body, names) for k, body in op.subgraphs.items()}
+    bodies = {k: renamed_within(body, names) for k, body in op.subgraphs.items()}
     return replace(op, inputs=inputs, outputs=outputs, subgraphs=bodies)
 
 
-def _within(body: Graph, names: Mapping[str, str]) -> Graph:
+def renamed_within(body: Graph, names: Mapping[str, str]) -> Graph:
+    """A subgraph that captures tensors of other names."""
     own = {*body.inputs, *body.overridable, *body.initializers, *body.producers()}
     outer = {a: b for a, b in names.items() if a not in own}
     operations = tuple(_renamed(op, outer) for op in body.operations)

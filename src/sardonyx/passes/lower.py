@@ -24,6 +24,7 @@ from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
 from sardonyx.passes.branches import known_value, taken
+from sardonyx.passes.carried import lightened
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.trips import iterations
@@ -43,7 +44,7 @@ def lower(
 
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
-    graph = graph if make else taken(graph)
+    graph = graph if make else taken(lightened(graph))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}

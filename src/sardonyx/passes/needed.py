@@ -33,8 +33,8 @@ K = TypeVar("K")
 def compute_needed(program: Program) -> Program:
     """The program without what no launch reads of the tensors between them."""
     boxes: dict[str, Box] = {n: {} for n in (*program.outputs, *program.weights, *program.inputs)}
-    launches = [_needing(x, program, boxes) for x in reversed(program.launches)][::-1]
-    made = tuple(_reading(x, boxes) for x in launches)
+    needing = (_needing(x, program, boxes) for x in reversed(program.launches))
+    made = tuple(_reading(x, boxes) for x in [x for x in needing if x is not None][::-1])
     tensors = {
         n: replace(kind, shape=_shape(kind.shape or (), boxes[n])) if boxes.get(n) else kind
         for n, kind in program.tensors.items()
@@ -42,14 +42,18 @@ def compute_needed(program: Program) -> Program:
     return replace(program, tensors=tensors, launches=made)
 
 
-def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch:
-    """The launch that makes no more than is needed; what it needs of others is added."""
+def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch | None:
+    """The launch that makes no more than is needed, None where nothing is; what it needs of others
+    is added."""
     kernel, write = launch.kernel, launch.writes[0]
     body = [s for s in kernel.body if isinstance(s, Compute)]
+    traps = any(may_trap(s.expr) for s in body)  # which is reported though nobody reads it
+    unread = launch.call is None and not any(n in boxes for n in launch.writes)
+    if unread and not traps and len(body) == len(kernel.body):
+        return None
     if (0, 0) in kernel.views and len(launch.reads) == len(launch.writes) == 1 and write in boxes:
         return _view(launch, program, boxes)
     plain = len(body) == len(kernel.body) and not kernel.views and len(launch.writes) == 1
-    traps = any(may_trap(s.expr) for s in body)  # which is reported though nobody reads it
     if not plain or launch.call is not None or write not in boxes or traps:
         for name in (*launch.reads, *launch.writes):
             boxes[name or ""] = {}
