@@ -30,6 +30,7 @@ from contrib_cases import (
     product_cases,
     quantised_cases,
 )
+from contrib_recurrent import recurrent_cases
 from kernels import check, compile_all
 from onnx import helper
 from op_runs import as_operand
@@ -45,6 +46,7 @@ from sardonyx.types import Array, TensorType, by_numpy
 CASES = [
     *attention_cases(), *grouped_cases(), *product_cases(), *norm_cases(), *quantised_cases(),
     *other_cases(),
+    *recurrent_cases(),
 ]  # fmt: skip
 
 
@@ -62,6 +64,7 @@ def reference(case: Case) -> list[Array]:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # of some, results depend on it (docs/disagreements.md)
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]

@@ -59,7 +59,7 @@ TABLE = {
     "watched": f"{IR} graph infer feeds memory monitor machine stages execution trace emit build"
     " calls numpy",
     "whole": f"{SIZES} graph feeds infer passes numpy",
-    "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole"
+    "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole passes"
     " compiler native numpy",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
     " mpmath",

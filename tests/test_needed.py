@@ -108,6 +108,18 @@ def test_halves_that_are_both_read_are_all_computed() -> None:
     assert compute_needed(lower(net.graph())).tensors[x].shape == (4, 8)
 
 
+def test_what_nobody_reads_is_not_made() -> None:
+    """Of a product only the shape is wanted."""
+    net = Net()
+    x = net.feed("x", random(9, 2, ROWS, WIDTH))
+    unread = net.op("MatMul", x, random(1, WIDTH, 8))
+    zeros = net.op("ConstantOfShape", net.op("Shape", unread))
+    net.give(net.op("Concat", x, zeros, axis=-1))
+    made = [x.kernel.name for x in compute_needed(lower(net.graph())).launches]
+    assert made.count("MatMul") == 0 < made.count("Concat")
+    check_engines(net)
+
+
 def test_what_may_trap_is_computed_though_nobody_reads_it() -> None:
     net = Net()
     rows = net.op("Gather", random(1, 5, 8), net.feed("i", np.array([1, 0, 2, 3], np.int64)))

@@ -54,6 +54,7 @@ def test_stft_is_onnxruntime_s() -> None:
     given = normal(2, 50, 1), ends, None, np.array(10)
     compare("STFT", *given, opset=17, tolerance=noise, onesided=0)
     compare("STFT", normal(2, 50, 2), ends, normal(16), opset=17, tolerance=noise, onesided=0)
+    compare("STFT", normal(2, 50), ends, normal(16), opset=17, tolerance=noise)
 
 
 def test_mel_weights_are_onnxruntime_s() -> None:

@@ -308,7 +308,7 @@ def wrongly_stated(declared: list[int | str], kind: int = F) -> ModelProto:
 
 def test_shapes_that_are_wrongly_stated_of_outputs_are_warned_of() -> None:
     proto, x = wrongly_stated(["N"]), np.array([[1, 2], [3, 4]], np.float32)
-    with pytest.warns(UserWarning, match=r"LinearRegressor.*'y'.*what it states of outputs is not"):
+    with pytest.warns(UserWarning, match=r"LinearRegressor.*'y'.*the shapes that it states"):
         session = ort.InferenceSession(proto.SerializeToString())
     assert session.run(None, {"x": x})[0].tolist() == [[5], [11]]
     options = onnxruntime.SessionOptions()

@@ -22,10 +22,11 @@ def lightened(graph: Graph) -> Graph:
     """The graph with the loops in it, and in its subgraphs, without the states that do not change,
     with subgraphs that have the weights which they alone read, and weights instead of Constants."""
     operations = list[Operation]()
+    read = {n for op in graph.operations for n in reads(op)}.union(graph.outputs)
     for op in graph.operations:
         bodies = {name: lightened(body) for name, body in op.subgraphs.items()}
         same = all(bodies[name] is body for name, body in op.subgraphs.items())
-        operations += _without_states(graph, op if same else replace(op, subgraphs=bodies))
+        operations += _without_states(graph, op if same else replace(op, subgraphs=bodies), read)
     if len(operations) != len(graph.operations) or any(map(ne, operations, graph.operations)):
         graph = replace(graph, operations=tuple(operations))
     return _settled(_without_constants(graph))
@@ -44,8 +45,8 @@ def _without_constants(graph: Graph) -> Graph:
     return replace(graph, operations=operations, initializers={**graph.initializers, **found})
 
 
-def _without_states(graph: Graph, op: Operation) -> list[Operation]:
-    """A loop without the states that it hands on, then what they are."""
+def _without_states(graph: Graph, op: Operation, read: Set[str]) -> list[Operation]:
+    """A loop without the states that it hands on, then what they are, as far as that is read."""
     if (
         op.domain
         or op.op_type not in ("Loop", "Scan")
@@ -60,7 +61,7 @@ def _without_states(graph: Graph, op: Operation) -> list[Operation]:
         j
         for j in range(count)
         if _source(body, body.outputs[given + j]) == body.inputs[first + j]
-        and (not outputs[j] or outputs[j] in graph.types)
+        and (outputs[j] not in read or outputs[j] in graph.types)
     ]
     if not handed:
         return [op]
@@ -80,7 +81,7 @@ def _without_states(graph: Graph, op: Operation) -> list[Operation]:
     same = [
         Operation("Identity", "", IDENTITY, (op.inputs[first + j],), (outputs[j],), {}, op.origin)
         for j in handed
-        if outputs[j]
+        if outputs[j] in read
     ]
     return [lighter, *same]
 

@@ -44,7 +44,8 @@ def lower(
 
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
-    graph = graph if make else taken(lightened(graph))
+    if make is None and any(op.subgraphs for op in graph.operations):
+        graph = taken(lightened(graph))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
