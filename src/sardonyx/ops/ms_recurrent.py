@@ -5,46 +5,87 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Axis, Expr, cast
+from sardonyx.ops.common import fold_along
 from sardonyx.ops.ms_common import contrib, needed
-from sardonyx.ops.ms_matmul import dynamic_quantize_matmul
+from sardonyx.ops.ms_matmul import dynamically_quantized
 from sardonyx.ops.recurrent import long_short_term
 from sardonyx.ops.recurrent_activation import functions
 from sardonyx.ops.recurrent_cell import Cell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantised:
-    """Weights of 8 bits, columns of gates side by side: w (directions, input, gates * hidden), r
-    (directions, hidden, gates * hidden). Scales and zero points: (directions,), or (directions,
-    gates * hidden) with one for each column."""
+class _Matrix:
+    """Weights of 8 bits (directions, terms, columns), the columns of all gates side by side. scale
+    and zero_point: (directions,), or (directions, columns). sums: int32 of each column."""
 
+    k: Builder
     w: Tensor
-    w_scale: Tensor
-    w_zero_point: Tensor
-    r: Tensor
-    r_scale: Tensor
-    r_zero_point: Tensor
+    scale: Tensor
+    zero_point: Tensor
+    sums: Tensor
+
+    @property
+    def sizes(self) -> tuple[Dim, Dim, Dim]:
+        return self.w.shape[0], self.w.shape[2], self.w.shape[1]
+
+    def times(self, x: Tensor, d: int) -> Tensor:
+        """x (..., terms) @ the matrix of a direction, x quantised by the range of all of it: the
+        sum of (q - z) * (w - zw) as that of q * w less what the zero points add; int32 wraps."""
+        k, w = self.k, self.w
+        q, step, zero = dynamically_quantized(k, x)
+        rows = k.compute(x.shape[:-1], lambda *i: fold_along(k, "sum", q, [-1 % q.rank], i, _wide))
+
+        def element(*i: Axis) -> Expr:
+            n, z, zw = i[-1], _wide(zero[()]), _wide(_of(self.zero_point, d, i[-1]))
+            total = k.dot((w.shape[1],), lambda c: (_wide(q[(*i[:-1], c)]), _wide(w[d, c, n])))
+            total = total - z * self.sums[d, n] - zw * rows[i[:-1]] + z * zw * w.shape[1]
+            return cast(total, t.float32) * (step[()] * _of(self.scale, d, n))
+
+        return k.compute((*x.shape[:-1], w.shape[2]), element, t.float32)
+
+
+def _wide(e: Expr) -> Expr:
+    return cast(e, t.int32)
+
+
+def _of(p: Tensor, d: int, column: Axis) -> Expr:
+    """A scale or zero point of a direction's column."""
+    return p[d] if p.rank == 1 else p[d, column]
+
+
+def _matrix(k: Builder, name: str, w: Tensor, scale: Tensor, zero_point: Tensor) -> _Matrix:
+    if w.rank != 3:
+        raise InvalidModel(f"{name} is (directions, terms, gates), found rank {w.rank}")
+    directions, terms, columns = w.shape
+
+    def total(d: Axis, n: Axis) -> Expr:
+        return k.fold("sum", (terms,), lambda c: _wide(w[d, c, n]))
+
+    return _Matrix(k, w, scale, zero_point, k.compute((directions, columns), total, t.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantised:
+    """The weights of the input and of the state."""
+
+    w: _Matrix
+    r: _Matrix
 
     @property
     def sizes(self) -> tuple[tuple[Dim, Dim, Dim], tuple[Dim, Dim, Dim]]:
-        w, r = self.w.shape, self.r.shape
-        return (w[0], w[2], w[1]), (r[0], r[2], r[1])
+        return self.w.sizes, self.r.sizes
 
     def of_input(self, cell: Cell, d: int) -> Tensor:
-        return _product(cell.k, cell.x, d, (self.w, self.w_scale, self.w_zero_point))
+        return self.w.times(cell.x, d)
 
     def of_state(self, cell: Cell, d: int, h: Tensor, first: int, count: int) -> Tensor:
         """All gates, as an LSTM asks for."""
-        return _product(cell.k, h, d, (self.r, self.r_scale, self.r_zero_point))
-
-
-def _product(k: Builder, x: Tensor, d: int, weights: Sequence[Tensor]) -> Tensor:
-    """x times a direction's weights of (weights, scale, zero point)."""
-    own = [k.compute(a.shape[1:], lambda *i, a=a: a[(d, *i)], a.dtype) for a in weights]
-    return dynamic_quantize_matmul(k, x, *own)
+        return self.r.times(h, d)
 
 
 @contrib("DynamicQuantizeLSTM", "approximate")
@@ -71,18 +112,11 @@ def dynamic_quantize_lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> tuple[Tensor, ...]:
-    """LSTM whose products are DynamicQuantizeMatMul: x is quantised by the range of all of it, the
-    state of a step by the range of all its rows."""
-    for name, given in (("W", w), ("R", r)):
-        if given.rank != 3:
-            raise InvalidModel(f"{name} is (directions, terms, gates), found rank {given.rank}")
+    """LSTM whose products are those of DynamicQuantizeMatMul: x is quantised by the range of all of
+    it, the state of a step by the range of all its rows."""
     weights = Quantised(
-        w,
-        needed(w_scale, "W_scale"),
-        needed(w_zero_point, "W_zero_point"),
-        r,
-        needed(r_scale, "R_scale"),
-        needed(r_zero_point, "R_zero_point"),
+        _matrix(k, "W", w, needed(w_scale, "W_scale"), needed(w_zero_point, "W_zero_point")),
+        _matrix(k, "R", r, needed(r_scale, "R_scale"), needed(r_zero_point, "R_zero_point")),
     )
     cell = Cell(k, x, weights, b, sequence_lens, 0, direction, clip, hidden_size, gates=4)
     names = activations or ("Sigmoid", "Tanh", "Tanh") * len(cell.directions)

@@ -39,6 +39,7 @@ from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.verify import unproven
 from sardonyx.passes.fewer import window_of
+from sardonyx.passes.padding import is_scalar
 from sardonyx.passes.program import Launch, unused
 from sardonyx.types import Array, TensorType
 
@@ -193,8 +194,11 @@ def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Fac
     number = None if zero is None else _number(zero, known)
     if zero is not None and free_axes(zero)[id(zero)]:
         return None
+    outside: Expr | None = None  # what stands for zero in a border
     if a.mode == "guard" and zero is not None and number is None:
-        return None
+        if not (dtype is t.uint8 and isinstance(zero, Cast) and is_scalar(zero.x)):
+            return None
+        outside = zero.x
     buffer, moved = source.buffer, None
     if dtype is t.int8:
         buffer = Buffer("moved", t.uint8, s.buffer.shape)
@@ -203,7 +207,7 @@ def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Fac
         number = HALF if s.expr is x else None if number is None else number + HALF
     if number is not None:
         zero = Const(number, t.int32) if number else None
-    default = Const(number or 0, t.uint8) if a.mode == "guard" else None
+    default = outside or Const(number or 0, t.uint8) if a.mode == "guard" else None
     return _Factor(Load(buffer, a.index, a.mode, default), zero, s, moved)
 
 

@@ -59,7 +59,7 @@ def _padded(
         if any(before) or shape != x.buffer.shape:
             padded = unused(f"{name}.padded.{launch.writes[0]}", tensors)
             tensors[padded] = TensorType(x.buffer.dtype, shape)
-            yield _pad(name, padded, x, before, shape)
+            yield _pad(launch, name, padded, x, before, shape)
             source = Buffer("xp", x.buffer.dtype, shape)
             whole, less = launch, None
             if not _goes_along(launch, weights):
@@ -96,7 +96,12 @@ def _pool(launch: Launch) -> Fold | None:
 
 
 def _fills(x: Load) -> bool:
-    return x.mode == "guard" and isinstance(x.default, Const)
+    return x.mode == "guard" and (isinstance(x.default, Const) or is_scalar(x.default))
+
+
+def is_scalar(e: Expr | None) -> bool:
+    """Whether e is the only element of a tensor."""
+    return isinstance(e, Load) and e.mode == "proven" and all(n == 1 for n in e.buffer.shape)
 
 
 def _loads(launch: Launch, buffer: Buffer) -> list[Load]:
@@ -146,15 +151,22 @@ def _has_part(form: Dim, part: Dim) -> bool:
     return part.terms <= form.terms
 
 
-def _pad(name: str, padded: str, x: Load, before: list[int], shape: tuple[Dim, ...]) -> Launch:
+def _pad(
+    launch: Launch, name: str, padded: str, x: Load, before: list[int], shape: tuple[Dim, ...]
+) -> Launch:
+    """The copy of what x loads with a border of x's default, which may be a tensor's element."""
     k, b = Builder(0), x.buffer
-    assert x.default is not None
-    default = x.default
-    source = Tensor(Buffer("x", b.dtype, b.shape))
+    source, border = Tensor(Buffer("x", b.dtype, b.shape)), x.default
+    assert border is not None
+    inputs, reads = [source], [name]
+    if isinstance(border, Load):
+        inputs.append(Tensor(Buffer("z", b.dtype, border.buffer.shape)))
+        reads.append(name_of(launch, border) or "")
+        border = inputs[-1][(0,) * len(border.index)]
     out = k.compute(
-        shape, lambda *i: source.guard([j - p for j, p in zip(i, before, strict=True)], default)
+        shape, lambda *i: source.guard([j - p for j, p in zip(i, before, strict=True)], border)
     )
-    return Launch(k.kernel("pad", (source,), (out,)), (name,), (padded,), ())
+    return Launch(k.kernel("pad", inputs, (out,)), tuple(reads), (padded,), ())
 
 
 def _reading(launch: Launch, x: Load, target: Buffer, before: list[int], name: str) -> Launch:
