@@ -116,7 +116,9 @@ def test_what_nobody_reads_is_not_made() -> None:
     unread = net.op("MatMul", x, random(1, WIDTH, 8))
     zeros = net.op("ConstantOfShape", net.op("Shape", unread))
     net.give(net.op("Concat", x, zeros, axis=-1))
-    made = [x.kernel.name for x in compute_needed(fold_constants(lower(net.graph()), True)).launches]
+    made = [
+        x.kernel.name for x in compute_needed(fold_constants(lower(net.graph()), True)).launches
+    ]
     assert made.count("MatMul") == 0 < made.count("Concat")
     check_engines(net)
 

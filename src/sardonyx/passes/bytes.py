@@ -19,6 +19,8 @@ from math import prod
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.dims import Dim, atom
+from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LIMIT, WHOLE, terms_of, widened
 from sardonyx.kernel.expr import (
     Alu,
@@ -82,9 +84,15 @@ def of_bytes(
     any_size = dots or not _has_own_axis(user, fold, w)
     any_size |= fewer and window_of(user, fold, a, w) is not None
     limit = WHOLE if any_size else LIMIT
+    found, shift = _factor(a, body, known), 0
+    if value is not None and limit == WHOLE and value.size and not _within(value, limit):
+        shift = int(value.min()) + HALF  # weights of uint8 less a zero point of their own
+        value = value - shift
     kept = None if value is None else _kept(user, fold, w, value, limit)
-    found = _factor(a, body, known)
     if value is None or kept is None or found is None:
+        return None
+    rows = _sums(fold, found) if shift else None
+    if shift and rows is None:
         return None
     sums = value.sum(tuple(i for i in range(value.ndim) if i not in kept)).astype(np.int32)
     fold_, copy, filled = _filled(fold, found.x, w, value.astype(np.int8))
@@ -103,8 +111,10 @@ def of_bytes(
         if not isinstance(found.zero, Const):
             part = alu("mul", found.zero, part)
         total = alu("sub", total, part)
+    if rows is not None:
+        total = alu("add", total, alu("mul", Const(shift, t.int32), rows[1]))
     given: dict[Fold, Expr] = {fold: total}
-    made = [s for s in (found.moved, copy) if s is not None]
+    made = [s for s in (found.moved, *(rows[0] if rows else ()), copy) if s is not None]
     for s in body:
         if s is not found.statement:
             made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
@@ -209,6 +219,52 @@ def _factor(a: Load, body: list[Compute], known: Mapping[Buffer, Array]) -> _Fac
         zero = Const(number, t.int32) if number else None
     default = outside or Const(number or 0, t.uint8) if a.mode == "guard" else None
     return _Factor(Load(buffer, a.index, a.mode, default), zero, s, moved)
+
+
+def _sums(fold: Fold, found: _Factor) -> tuple[list[Compute], Expr] | None:
+    """The sum of all that a sum of products takes of x less its zero point: what computes it, and
+    itself. First along a dimension that is taken whole, as channels are, then of those sums."""
+    x, free = found.x, free_axes(*found.x.index)
+    whole = [i for i, n in enumerate(x.buffer.shape) if _walks(x.index[i], fold, n)]
+    if not whole or fold.when is not None:
+        return None
+    at = whole[0]
+    inner = free[id(x.index[at])]
+    if any(free[id(e)] & inner for i, e in enumerate(x.index) if i != at):
+        return None
+    own = tuple(Axis(f"s{i}", n) for i, n in enumerate(x.buffer.shape))
+    term: Expr = cast(Load(x.buffer, own), t.int32)
+    if found.zero is not None:
+        term = alu("sub", term, found.zero)
+    places = tuple(a for i, a in enumerate(own) if i != at)
+    first = Buffer("columns", t.int32, tuple(a.extent for a in places))
+    steps = [Compute(first, places, Fold("sum", (own[at],), (term,)))]
+    index = tuple(e for i, e in enumerate(x.index) if i != at)
+    default = Const(0, t.int32) if x.mode == "guard" else None
+    part: Expr = Load(first, index, x.mode, default)
+    rest = tuple(a for a in fold.axes if a not in inner)
+    if not rest:
+        return steps, part
+    outer = {a: None for e in index for a in walk(e) if isinstance(a, Axis) and a not in rest}
+    sums = Buffer("windows", t.int32, tuple(a.extent for a in outer))
+    steps.append(Compute(sums, tuple(outer), Fold("sum", rest, (part,))))
+    return steps, Load(sums, tuple(outer))
+
+
+def _walks(index: Expr, fold: Fold, size: Dim) -> bool:
+    """Whether an index takes each place of a dimension once as the fold goes on, and nothing else
+    moves it."""
+    form, axes = affine(index), [a for a in walk(index) if isinstance(a, Axis)]
+    if form is None or not axes or not set(axes) <= set(fold.axes):
+        return False
+    places = np.zeros(1, np.int64)
+    for a in axes:
+        step = coefficient(form, a)
+        if not isinstance(step, int) or not isinstance(a.extent, int):
+            return False
+        places = np.add.outer(places, step * np.arange(a.extent)).ravel()
+        form = form - step * atom(a)
+    return form == 0 and isinstance(size, int) and np.array_equal(np.sort(places), np.arange(size))
 
 
 def _number(zero: Expr, known: Mapping[Buffer, Array]) -> int | None:

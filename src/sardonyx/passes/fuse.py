@@ -247,7 +247,7 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         once = is_chosen(e) and _takes_each(use, last)
         scaled = scales(e) and is_packed_by(use.compute, use.loads)
         return length == 1 and alone and (once or scaled)
-    if _is_tile(e) and siblings > 1:
+    if _is_tile(e) and (siblings > 1 or _turns(last, use)):
         return False
     if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
         return False
@@ -305,6 +305,16 @@ def _is_tile(e: Expr) -> bool:
     """Whether it is an integer convolution, which register tiles compute: in one launch with a pool
     it would have no layout."""
     return any(len(x.axes) >= 3 for x in _integer_sums(e))
+
+
+def _turns(last: Compute, use: _Use) -> bool:
+    """Whether a convolution of bytes would be stored with places side by side that are neither its
+    channels nor its last dimension: register tiles, whose lanes are channels, do not."""
+    inner = next((a for a in reversed(use.compute.axes) if a.extent != 1), None)
+    places = [(d, i) for x in use.loads for d, i in enumerate(x.index)]
+    dims = {d for d, i in places if inner is not None and inner in walk(i)}
+    bytes_ = any(isinstance(x, Load) and x.dtype is t.uint8 for x in walk(last.expr))
+    return bytes_ and not dims <= {1, len(last.axes) - 1}
 
 
 def _integer_sums(e: Expr) -> list[Fold]:
