@@ -11,12 +11,18 @@ from sardonyx import types as t
 from sardonyx.errors import InvalidModel, RunError, SardonyxError
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel.build import operand
+from sardonyx.kernel.expr import Buffer, Expr, Load, Where, is_move, walk
 from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.verify import settle
 from sardonyx.ops import registry
 from sardonyx.ops.body import Body
 from sardonyx.ops.registry import find, find_host
 from sardonyx.types import Array, TensorType, Value
+
+KEPT = 64  # sets of shapes whose moves of strings are remembered
+LARGEST = 1 << 14  # bytes of numbers that may decide them
+_EMPTY = np.array([""], object)
 
 
 def perform(
@@ -35,7 +41,7 @@ def performing(graph: Graph, op: Operation) -> Callable[[Sequence[Value]], tuple
     """`perform` of an operation without subgraphs, whose attributes are looked at now."""
     host = find_host(op.domain, op.op_type, op.since)
     if host is None:
-        return lambda values: perform(graph, op, values, {})
+        return _Mover(graph, op) if op.op_type != "Identity" else tuple
     try:
         return registry.bound(host, op.attributes)
     except SardonyxError as error:
@@ -55,28 +61,92 @@ def told(op: Operation, act: Callable[..., tuple[Any, ...]], *given: Any) -> dic
     return {n: v for n, v in zip(op.outputs, found, strict=False) if n}
 
 
+class _Mover:
+    """An operation on strings, again and again: where it only moves them, the places that they come
+    from are remembered for each set of shapes and of numbers that decide them."""
+
+    def __init__(self, graph: Graph, op: Operation) -> None:
+        self._graph, self._op = graph, op
+        self._known: dict[object, list[Array] | None] = {}
+
+    def __call__(self, values: Sequence[Value]) -> tuple[Any, ...]:
+        arrays = [v for v in values if isinstance(v, np.ndarray)]
+        numbers = [v for v in arrays if v.dtype != object]
+        if sum(v.nbytes for v in numbers) > LARGEST:
+            return _moved(self._graph, self._op, values)
+        key = tuple((v.dtype, v.shape) for v in arrays), tuple(v.tobytes() for v in numbers)
+        if key not in self._known:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[key] = _places(self._graph, self._op, values)
+        places = self._known[key]
+        if places is None:
+            return _moved(self._graph, self._op, values)
+        texts = np.concatenate([_EMPTY, *(v.ravel() for v in arrays if v.dtype == object)])
+        return tuple(texts[p] for p in places)
+
+
+def _places(graph: Graph, op: Operation, values: Sequence[Value]) -> list[Array] | None:
+    """Of each output, where its strings come from among the empty one and all operands' strings;
+    None where the operation does more than move them."""
+    kinds = [graph.types.get(name) for name in op.outputs]
+    if not all(k is not None and k.dtype is t.string for k in kinds):
+        return None
+    places, count = list[Array | None](), 1
+    for v in values:
+        if isinstance(v, np.ndarray) and v.dtype == object:
+            places.append(np.arange(count, count + v.size).reshape(v.shape))
+            count += v.size
+        else:
+            places.append(v if isinstance(v, np.ndarray) else None)
+    kernel = _kernel(op, places)
+    texts = [
+        b
+        for v, b in zip(values, kernel.inputs, strict=True)
+        if isinstance(v, np.ndarray) and v.dtype == object
+    ]
+    if not all(isinstance(s, Compute) and _only_moves(s.expr, texts) for s in kernel.body):
+        return None
+    return list(evaluate(kernel, places))
+
+
+def _only_moves(e: Expr, texts: Sequence[Buffer | None]) -> bool:
+    """Whether e selects among stored elements, by what is no string."""
+    deciding = [x for n in walk(e) for x in (n.index if isinstance(n, Load) else ())]
+    deciding += [n.cond for n in walk(e) if isinstance(n, Where)]
+    loads = (x for x in walk(*deciding) if isinstance(x, Load))
+    return is_move(e) and not any(x.buffer.root in texts for x in loads)
+
+
 def _moved(graph: Graph, op: Operation, values: Sequence[Value]) -> tuple[Array | None, ...]:
     """An operation that only moves or compares its operands, on strings: its kernel is evaluated
     on their ranks among all strings there are; the empty one, ONNX's zero, is rank 0."""
-    operator = find(op.domain, op.op_type, op.since)
-    if operator is None or not all(v is None or isinstance(v, np.ndarray) for v in values):
+    if not all(v is None or isinstance(v, np.ndarray) for v in values):
         raise RunError(f"{op.op_type}-{op.since} takes tensors")
     arrays = [v if isinstance(v, np.ndarray) else None for v in values]
     strings = (a for a in arrays if a is not None and a.dtype == object)
     texts = sorted({"", *(s for a in strings for s in a.flat)})
     ranks = [None if a is None else _ranks(a, texts) for a in arrays]
-    operands = [
-        None if v is None else operand(f"x{i}", t.by_numpy(v.dtype) or t.int64, v.shape, v)
-        for i, v in enumerate(ranks)
-    ]
+    names, given = np.array(texts, object), iter(evaluate(_kernel(op, ranks), ranks))
     used = [bool(name) for name in op.outputs]
-    kernel, _ = settle(registry.lower(operator, operands, op.attributes, used))
-    names, given = np.array(texts, object), iter(evaluate(kernel, ranks))
     types = [graph.types.get(name) for name in op.outputs]
     return tuple(
         _named(next(given), names, kind) if use else None
         for kind, use in zip(types, used, strict=True)
     )
+
+
+def _kernel(op: Operation, values: Sequence[Array | None]) -> Kernel:
+    """What an operation does to operands of numbers."""
+    operator = find(op.domain, op.op_type, op.since)
+    if operator is None:
+        raise RunError(f"{op.op_type}-{op.since} takes tensors")
+    operands = [
+        None if v is None else operand(f"x{i}", t.by_numpy(v.dtype) or t.int64, v.shape, v)
+        for i, v in enumerate(values)
+    ]
+    used = [bool(name) for name in op.outputs]
+    return settle(registry.lower(operator, operands, op.attributes, used))[0]
 
 
 def _named(value: Array, names: Array, kind: TensorType | None) -> Array:

@@ -82,7 +82,9 @@ class Stages:
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
-        self.graph = infer(replace(self.graph, operations=divided(self.graph.operations)))
+        known = infer(self.graph).values
+        operations = divided(self.graph.operations)
+        self.graph = replace(self.graph, operations=operations, values=known)
         self.bodies = {
             (i, name): closed(body)
             for i, op in enumerate(self.graph.operations)
