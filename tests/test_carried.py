@@ -144,3 +144,25 @@ def made_for(trips: Array) -> int:
 
 def test_iterations_whose_values_decide_sizes_share_programs() -> None:
     assert made_for(np.array(4)) == made_for(np.array(15))
+
+
+@pytest.mark.parametrize("c", [True, False])
+def test_constants_of_branches_that_go_by_stages(c: bool) -> None:
+    """A size that data decide keeps the branch from being one program; int32 stays int32."""
+    sign = "(bool c, float[4] x) => (float[n] y, int32[k] z)"
+    proto = model(
+        sign,
+        """y, z = If(c) <then_branch = t () => (float[a] u, int32[b] v) {
+             start = Constant<value = int32[1] {1}>()
+             at = NonZero(x)
+             row = Squeeze(at)
+             picked = Gather(x, row)
+             u = Mul(picked, picked)
+             v = Add(start, start)
+           }, else_branch = e () => (float[d] p, int32[q] r) {
+             scale = Constant<value = float[4] {1, 2, 3, 4}>()
+             r = Constant<value = int32[2] {7, 8}>()
+             p = Mul(x, scale)
+           }>""",
+    )
+    check(proto, {"c": np.array(c), "x": np.array([0, 1, -2, 0], np.float32)})

@@ -82,9 +82,14 @@ class Stages:
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
-        known = infer(self.graph).values
-        operations = divided(self.graph.operations)
-        self.graph = replace(self.graph, operations=operations, values=known)
+        known = infer(self.graph)
+        types = {n: known.types[n] for n in known.values if n in known.types}
+        self.graph = replace(
+            self.graph,
+            operations=divided(self.graph.operations),
+            types={**types, **self.graph.types},
+            values=known.values,
+        )
         self.bodies = {
             (i, name): closed(body)
             for i, op in enumerate(self.graph.operations)
@@ -276,8 +281,12 @@ class Stages:
 
     def _fixed(self, name: str) -> Array | None:
         """The value of a weight, or of what is the same however the graph is fed."""
-        value = self.graph.initializers.get(name, self.graph.values.get(name))
-        return None if value is None or value.dtype == object else value
+        if name in self.graph.initializers:
+            return self.graph.initializers[name]
+        value, kind = self.graph.values.get(name), self.graph.types.get(name)
+        if value is None or value.dtype == object or kind is None:
+            return None
+        return value.astype(kind.dtype.numpy)
 
     def _general(self, name: str, value: Value) -> TensorType:
         """The type of a tensor that has a value: what is known of it, and a new symbol for each

@@ -14,6 +14,7 @@ from operator import ne
 
 from sardonyx.graph import Graph, Operation, captures, reads
 from sardonyx.passes.branches import IDENTITY, known_value, renamed_within
+from sardonyx.types import Array, TensorType, by_numpy
 
 SCAN = 9  # the version from which states come first and have no axis of batches
 
@@ -39,10 +40,20 @@ def _without_constants(graph: Graph) -> Graph:
         for op in graph.operations
         if op.op_type == "Constant" and not op.domain and op.attributes.get("value") is not None
     }
+    found = {n: v for n, v in found.items() if n in graph.types or _kind(v) is not None}
     if not found:
         return graph
-    operations = tuple(op for op in graph.operations if op.outputs[0] not in found)
-    return replace(graph, operations=operations, initializers={**graph.initializers, **found})
+    return replace(
+        graph,
+        operations=tuple(op for op in graph.operations if op.outputs[0] not in found),
+        initializers={**graph.initializers, **found},
+        types={**{n: kind for n, v in found.items() if (kind := _kind(v))}, **graph.types},
+    )
+
+
+def _kind(value: Array) -> TensorType | None:
+    dtype = by_numpy(value.dtype)
+    return None if dtype is None else TensorType(dtype, value.shape)
 
 
 def _without_states(graph: Graph, op: Operation, read: Set[str]) -> list[Operation]:
