@@ -24,6 +24,7 @@ MOVES = {
         "(string[r, c] x, string[r, c] o) => (string[n, c] y)",
         "t = Transpose<perm = [0, 1]>(o) y = Concat<axis = 0>(x, t)",
     ),
+    "one": ("(string[r, c] x) => (string y)", "flat = Reshape(x, all) y = Gather(flat, at)"),
     "Reshape": ("(string[r, c] x) => (string[n] y)", "y = Reshape(x, all)"),
 }
 FEEDS: dict[str, Any] = {
@@ -38,7 +39,8 @@ FEEDS["w"] = [w.astype(bool) for w in FEEDS["w"]]
 @pytest.mark.parametrize("case", MOVES)
 def test_strings_move_as_onnxruntime_moves_them(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sign, body = MOVES[case]
-    proto = model(f"{sign} <int64[1] all = {{-1}}>" if "all" in body else sign, body)
+    known = " <int64[1] all = {-1}, int64 at = {1}>"
+    proto = model(sign + known if "all" in body else sign, body)
     engine, moved = make_engine(load(proto), "native"), list[object]()
     kernel = host._kernel
     monkeypatch.setattr(host, "_kernel", lambda *given: moved.append(given) or kernel(*given))

@@ -83,7 +83,7 @@ class _Mover:
         if places is None:
             return _moved(self._graph, self._op, values)
         texts = np.concatenate([_EMPTY, *(v.ravel() for v in arrays if v.dtype == object)])
-        return tuple(texts[p] for p in places)
+        return tuple(texts[p] if p.ndim else np.array(texts[p], object) for p in places)
 
 
 def _places(graph: Graph, op: Operation, values: Sequence[Value]) -> list[Array] | None:

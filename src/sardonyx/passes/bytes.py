@@ -8,6 +8,8 @@ of int8 is x + 128 as uint8, and z + 128 its zero point: instructions take one f
 weights within 64 a pair of products fits int16 (kernel/c99/contract_u8.h): they are what quantisers
 make for processors without VNNI ("reduced range"). Others are taken so in windows, in tiles with
 fewer products (passes/fewer.py), and everywhere where an instruction sums four products of bytes.
+There weights of uint8 less a zero point of their own, which are beyond int8, are w + c with a w of
+int8, and c times the sum of (x - z), which is the same for all filters, is added.
 """
 
 from __future__ import annotations
@@ -81,11 +83,12 @@ def of_bytes(
     if a.mode == "guard" and not unproven(launch.kernel).get(a):
         a = replace(a, mode="proven", default=None)
     value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
-    any_size = dots or not _has_own_axis(user, fold, w)
-    any_size |= fewer and window_of(user, fold, a, w) is not None
-    limit = WHOLE if any_size else LIMIT
     found, shift = _factor(a, body, known), 0
-    if value is not None and limit == WHOLE and value.size and not _within(value, limit):
+    any_size = dots or not _has_own_axis(user, fold, w)
+    if fewer and found is not None and not isinstance(found.x.default, Load):
+        any_size |= window_of(user, fold, a, w) is not None
+    limit = WHOLE if any_size else LIMIT
+    if value is not None and dots and value.size and not _within(value, limit):
         shift = int(value.min()) + HALF  # weights of uint8 less a zero point of their own
         value = value - shift
     kept = None if value is None else _kept(user, fold, w, value, limit)

@@ -58,11 +58,8 @@ def _kind(value: Array) -> TensorType | None:
 
 def _without_states(graph: Graph, op: Operation, read: Set[str]) -> list[Operation]:
     """A loop without the states that it hands on, then what they are, as far as that is read."""
-    if (
-        op.domain
-        or op.op_type not in ("Loop", "Scan")
-        or (op.op_type == "Scan" and op.since < SCAN)
-    ):
+    loops = op.op_type == "Loop" or (op.op_type == "Scan" and op.since >= SCAN)
+    if op.domain or not loops:
         return [op]
     body = op.subgraphs["body"]
     first, given = (2, 1) if op.op_type == "Loop" else (0, 0)

@@ -310,11 +310,16 @@ def _is_tile(e: Expr) -> bool:
 def _turns(last: Compute, use: _Use) -> bool:
     """Whether a convolution of bytes would be stored with places side by side that are neither its
     channels nor its last dimension: register tiles, whose lanes are channels, do not."""
-    inner = next((a for a in reversed(use.compute.axes) if a.extent != 1), None)
+    inner, own = _innermost(use.compute.axes), _innermost(last.axes)
     places = [(d, i) for x in use.loads for d, i in enumerate(x.index)]
     dims = {d for d, i in places if inner is not None and inner in walk(i)}
     bytes_ = any(isinstance(x, Load) and x.dtype is t.uint8 for x in walk(last.expr))
-    return bytes_ and not dims <= {1, len(last.axes) - 1}
+    return bytes_ and not dims <= {1, *(d for d, a in enumerate(last.axes) if a is own)}
+
+
+def _innermost(axes: Sequence[Axis]) -> Axis | None:
+    """The last axis of more than one place."""
+    return next((a for a in reversed(axes) if a.extent != 1), None)
 
 
 def _integer_sums(e: Expr) -> list[Fold]:
