@@ -36,6 +36,7 @@ from onnx import helper
 from op_runs import as_operand
 
 from sardonyx.engines import make_engine
+from sardonyx.errors import SardonyxError
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.verify import settle
@@ -182,3 +183,24 @@ def test_every_operator_of_the_domain_has_a_case() -> None:
     tried = {case.op for case in CASES}
     ours = {op.name for op in operators() if op.domain == DOMAIN}
     assert ours - tried <= {"LayerNormalization", "SimplifiedLayerNormalization"}
+
+
+@pytest.mark.parametrize(
+    ("at", "other", "message"),
+    [
+        (1, np.zeros((6, 16), np.int8), "W is .directions, terms, gates., found rank 2"),
+        (2, np.zeros((1, 5, 16), np.int8), "R"),
+        (8, np.ones(2, np.float32), "the sizes of W_scale"),
+        (9, np.zeros((1, 4), np.int8), "the sizes of W_zero_point"),
+        (10, np.float32(1), "R_scale has the rank 0"),
+        (11, np.zeros(1, np.uint8), "R is int8, its zero point uint8"),
+        (11, None, "R_zero_point is required"),
+    ],
+)
+def test_bad_weights_of_a_quantised_lstm(at: int, other: Any, message: str) -> None:
+    case = recurrent_cases()[0]
+    feeds = [None if x is None else np.asarray(x) for x in case.feeds]
+    feeds[at] = other if other is None else np.asarray(other)
+    node = Case(case.op, feeds, outputs=3, attributes=case.attributes).node()
+    with pytest.raises(SardonyxError, match=message):
+        node_cases.run_node(node, 1, feeds)

@@ -10,7 +10,7 @@ from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
-from sardonyx.ops.common import fold_along
+from sardonyx.ops.common import fold_along, same_dim
 from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.ms_matmul import dynamically_quantized
 from sardonyx.ops.recurrent import long_short_term
@@ -62,6 +62,15 @@ def _matrix(k: Builder, name: str, w: Tensor, scale: Tensor, zero_point: Tensor)
     if w.rank != 3:
         raise InvalidModel(f"{name} is (directions, terms, gates), found rank {w.rank}")
     directions, terms, columns = w.shape
+    if w.dtype not in (t.int8, t.uint8) or zero_point.dtype is not w.dtype:
+        raise InvalidModel(
+            f"{name} is {w.dtype}, its zero point {zero_point.dtype}; expected int8 or uint8 both"
+        )
+    for what, p in ((f"{name}_scale", scale), (f"{name}_zero_point", zero_point)):
+        for size, wanted in zip(p.shape, (directions, columns), strict=False):
+            same_dim(size, wanted, f"the sizes of {what}")
+        if p.rank not in (1, 2):
+            raise InvalidModel(f"{what} has the rank {p.rank}, expected 1 or 2")
 
     def total(d: Axis, n: Axis) -> Expr:
         return k.fold("sum", (terms,), lambda c: _wide(w[d, c, n]))

@@ -47,8 +47,11 @@ def unhide(graph: GraphProto, names: Names, outer: frozenset[str] = frozenset())
 
     ONNX (IR, graphs) asks that node outputs alone be distinct from what is visible around.
     """
+    found = [inner for _, _, inner in subgraphs(graph.node)]
+    if not found:
+        return
     visible = outer.union(_own(graph), *(node.output for node in graph.node))
-    for _, _, inner in subgraphs(graph.node):
+    for inner in found:
         unhide(inner, names, visible)
         hiding = {name: names.fresh(name) for name in _own(inner) if name in visible}
         if hiding:
