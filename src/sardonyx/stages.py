@@ -82,7 +82,7 @@ class Stages:
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
-        known = infer(self.graph)
+        known = self.graph if self.graph.values else infer(self.graph)  # a subgraph
         types = {n: known.types[n] for n in known.values if n in known.types}
         self.graph = replace(
             self.graph,
