@@ -94,3 +94,13 @@ def test_a_node_of_a_body_may_not_hide() -> None:
                 w = Add(v, v)  u = Neg(w)  d = Identity(c) }>"""
     with pytest.raises(InvalidModel, match="makes 'w', which is made already"):
         load(model("(float[2] x) => (float[2] y) <int64 m = {3}, float[2] w = {1, 1}>", body))
+
+
+def test_an_input_of_a_body_without_a_name_is_refused() -> None:
+    """Though "" stands for an absent input around it."""
+    body = """y = Loop(m, , x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] u) {
+                u = Clip(v, , top)  d = Identity(c) }>"""
+    proto = model("(float[2] x) => (float[2] y) <int64 m = {3}, float top = {1}>", body)
+    proto.graph.node[0].attribute[0].g.input[2].name = ""
+    with pytest.raises(InvalidModel, match="an input without a name"):
+        load(proto)

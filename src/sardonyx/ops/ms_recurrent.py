@@ -38,7 +38,7 @@ class _Matrix:
         sum of (q - z) * (w - zw) as that of q * w less what the zero points add; int32 wraps."""
         k, w = self.k, self.w
         q, step, zero = dynamically_quantized(k, x)
-        rows = k.compute(x.shape[:-1], lambda *i: fold_along(k, "sum", q, [-1 % q.rank], i, _wide))
+        rows = k.compute(x.shape[:-1], lambda *i: fold_along(k, "sum", q, [q.rank - 1], i, _wide))
 
         def element(*i: Axis) -> Expr:
             n, z, zw = i[-1], _wide(zero[()]), _wide(_of(self.zero_point, d, i[-1]))

@@ -53,7 +53,7 @@ def unhide(graph: GraphProto, names: Names, outer: frozenset[str] = frozenset())
     visible = outer.union(_own(graph), *(node.output for node in graph.node))
     for inner in found:
         unhide(inner, names, visible)
-        hiding = {name: names.fresh(name) for name in _own(inner) if name in visible}
+        hiding = {name: names.fresh(name) for name in _own(inner) if name and name in visible}
         if hiding:
             _put(inner, hiding)
 
