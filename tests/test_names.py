@@ -97,10 +97,12 @@ def test_a_node_of_a_body_may_not_hide() -> None:
 
 
 def test_an_input_of_a_body_without_a_name_is_refused() -> None:
-    """Though "" stands for an absent input around it."""
+    """Though "" stands for an absent output around it."""
     body = """y = Loop(m, , x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] u) {
                 u = Clip(v, , top)  d = Identity(c) }>"""
-    proto = model("(float[2] x) => (float[2] y) <int64 m = {3}, float top = {1}>", body)
-    proto.graph.node[0].attribute[0].g.input[2].name = ""
+    sign = "(float[2] x) => (float[2] y) <int64 m = {3}, float top = {1}, int64[1] one = {1}>"
+    proto = model(sign, "rest, at = TopK(x, one) " + body)
+    proto.graph.node[0].output[0] = ""
+    proto.graph.node[1].attribute[0].g.input[2].name = ""
     with pytest.raises(InvalidModel, match="an input without a name"):
         load(proto)
