@@ -24,7 +24,7 @@ Source: TypeAlias = Callable[[Launch], str | None]
 
 def keeps_channels(launch: Launch, tensors: Mapping[str, TensorType]) -> bool:
     """Whether it is (N, C, ...) seen as (N, C, ...) with other axes of pixels."""
-    if (0, 0) not in launch.kernel.views or launch.reads[0] is None:
+    if (0, 0) not in launch.kernel.views or launch.reads[0] is None or len(launch.writes) > 1:
         return False
     have, want = (tensors[n].shape or () for n in (launch.reads[0], launch.writes[0]))
     alike = min(len(have), len(want)) >= 3 and have[:2] == want[:2]
