@@ -1,7 +1,8 @@
 """A program compiled with a clock read before and after each launch (about 50 ns each).
 
 run = clocked(program, pool)
-outputs, times = run(inputs)         times: (begin, nanoseconds) of each launch
+outputs, times = run(inputs)         times: (begin, nanoseconds) of each launch, in the order of
+                                     passes.program.each; what is done several times is added up
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -18,11 +19,12 @@ from sardonyx import build
 from sardonyx.calls import Context, entry, pointers
 from sardonyx.dims import evaluate
 from sardonyx.emit import emit
+from sardonyx.emit.watch import Hook, Told
 from sardonyx.errors import RunError
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.memory import aligned, blank, read, sized
-from sardonyx.passes.program import Program
+from sardonyx.passes.program import Program, each
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import most, worker_bytes
 from sardonyx.plan import plan
@@ -38,10 +40,14 @@ static int64_t sx_clock(void) {{
   clock_gettime({clock}, &t);
   return INT64_C(1000000000) * t.tv_sec + t.tv_nsec;
 }}
+static void sx_add(int64_t *launch, int64_t now) {{
+  if (!launch[0]) launch[0] = launch[2];
+  launch[1] += now - launch[2];
+}}
 #define SARDONYX_OBSERVED 0
 #define SARDONYX_BEGIN(memory) ((void)0)
-#define SARDONYX_BEFORE(memory, k) (sardonyx_clock[2 * (k)] = sx_clock())
-#define SARDONYX_AFTER(memory, k) (sardonyx_clock[2 * (k) + 1] = sx_clock(), 0)
+#define SARDONYX_BEFORE(memory, k) (sardonyx_clock[3 * (k) + 2] = sx_clock())
+#define SARDONYX_AFTER(memory, k) (sx_add(sardonyx_clock + 3 * (k), sx_clock()), 0)
 #define SARDONYX_TRAP(memory, k) ((void)0)
 #define SARDONYX_END(memory) ((void)0)
 """
@@ -83,13 +89,37 @@ class Clocked:
             self.pool.argument,
             self.memory.ctypes.data + self.scratch,
         )
+        count = len(tuple(each(program)))
+        clock = (ctypes.c_int64 * (3 * count)).in_dll(self.library, "sardonyx_clock")
+        ctypes.memset(clock, 0, ctypes.sizeof(clock))
         if entry(self.library)(ctypes.addressof(context)):
             raise RunError(f"the run traps in launch {context.operation}")
-        count = len(program.launches)
-        clock = (ctypes.c_int64 * (2 * count)).in_dll(self.library, "sardonyx_clock")
-        times = [(clock[2 * i], clock[2 * i + 1] - clock[2 * i]) for i in range(count)]
+        times = [(clock[3 * i], clock[3 * i + 1]) for i in range(count)]
         results = (read(y, *kind) for y, kind in zip(outputs, kinds, strict=True))
         return dict(zip(program.outputs, results, strict=True)), times
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clock:
+    """The launches of one program whose time is taken, as emit asks for them."""
+
+    hooks: Mapping[int, Hook]
+    clears: int = 0
+    begin: Told | None = None
+    end: Told | None = None
+    opens: Mapping[int, int] = field(default_factory=dict)
+    after: Mapping[int, Told] = field(default_factory=dict)
+    lost: Mapping[int, Told] = field(default_factory=dict)
+    cut: int | None = None
+
+
+def _hooks(program: Program) -> dict[Program, dict[int, Hook]]:
+    """The launches of the program, and of those in it, that are kernels, numbered."""
+    found: dict[Program, dict[int, Hook]] = {program: {}}
+    for number, (inside, launch) in enumerate(each(program)):
+        at = inside.launches.index(launch)
+        found.setdefault(inside, {})[at] = number, True, True
+    return found
 
 
 def clocked(
@@ -104,7 +134,7 @@ def clocked(
     """Compiles an optimised program of fixed sizes; choices may name the symbols. clock: as
     clock_gettime names it."""
     made = plan(timeline_of(program))
-    hooks = {i: (i, True, True) for i in range(len(program.launches))}
+    hooks = _hooks(program)
     worker = most(worker_bytes(program))
     source = emit(
         program,
@@ -112,12 +142,13 @@ def clocked(
         symbols=symbols,
         printer=partial(print_scheduled, threads=True, choices=choices),
         units=os.cpu_count() or 1 if len(program.launches) > 8 else 1,
-        hooks=hooks,
+        watched={x: Clock(h) for x, h in hooks.items()},
         worker=worker,
     )
     files = source.files()
     files["model.c"] = POSIX + files["model.c"]
-    files["observe.h"] = CLOCK.format(count=max(1, 2 * len(hooks)), clock=clock)
+    count = sum(map(len, hooks.values()))
+    files["observe.h"] = CLOCK.format(count=max(1, 3 * count), clock=clock)
     return Clocked(
         program,
         build.load(build.library(files, progress=progress, common=source.tiles)),

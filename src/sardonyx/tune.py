@@ -30,7 +30,7 @@ from sardonyx.kernel.c99.prelude import TILES
 from sardonyx.kernel.c99.print_product import packed_product, shape_of
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.kernel.ir import Compute, Kernel, statements
-from sardonyx.passes.program import Program
+from sardonyx.passes.program import Program, each
 from sardonyx.settings import Tuning
 from sardonyx.threads import ALONE
 from sardonyx.types import Array, TensorType
@@ -72,12 +72,13 @@ def chosen(
     if tuning is None:
         return {}
     given = read(tuning.file) if _is_there(tuning) and tuning.file else {}
-    shapes = [_shapes(launch.kernel) for launch in program.launches]
+    shapes = [_shapes(launch.kernel) for _, launch in each(program)]
     wanted = sorted(set[str]().union(*shapes))
     if not tuning.measure:
         return {s: given[s] for s in wanted if s in given}
     known = {**_kept(), **given}
-    fixed = not any(launch.call for launch in program.launches) and program.is_fixed
+    calls = [launch.call for launch in program.launches if launch.call]
+    fixed = program.is_fixed and all(call.kind == "Scan" for call in calls)
     lacking = [s for s in wanted if s not in known]
     if lacking and fixed:
         found = _measured(program, shapes, lacking, progress)

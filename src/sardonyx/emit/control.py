@@ -35,7 +35,8 @@ def control(
         case "Loop":
             lines = _loop(launch, call, reads, writes, scratch, names[0])
         case _:
-            lines = _scan(launch, call, reads, writes, scratch, names[0])
+            length = places.size(_length(launch.kernel.inputs[call.states]))
+            lines = _scan(launch, call, reads, writes, scratch, names[0], length)
     return [f"  {line}" for line in (*head, *lines)]
 
 
@@ -68,7 +69,7 @@ def _loop(
     outer = [_captured(launch, reads, n) for n in body.program.inputs[2 + states :]]
     rows = _Rows(scratch[1 + 2 * states :])
     made = [
-        rows.write(w, "i", k, _length(b))
+        rows.write(w, "i", k, str(_length(b)))
         for w, k, b in zip(
             writes[states:], kinds[1 + states :], launch.kernel.outputs[states:], strict=True
         )
@@ -93,13 +94,19 @@ def _loop(
 
 
 def _scan(
-    launch: Launch, call: Call, reads: list[str], writes: list[str], scratch: list[str], name: str
+    launch: Launch,
+    call: Call,
+    reads: list[str],
+    writes: list[str],
+    scratch: list[str],
+    name: str,
+    length: str,
 ) -> list[str]:
     body, states = call.bodies[0], call.states
     kinds = _kinds(body)
     outputs = len(kinds) - states
     count = len(call.backward) - outputs
-    length, rows = _length(launch.kernel.inputs[states]), _Rows(scratch[1 + 2 * states :])
+    rows = _Rows(scratch[1 + 2 * states :])
     items = [
         rows.read(reads[states + j], _at(call.backward[j], length), body.program.tensors[n])
         for j, n in enumerate(body.program.inputs[states : states + count])
@@ -148,7 +155,7 @@ class _Rows:
         self.first.append(f"sx_move({row}, 0, {whole}, {at} * {count}, {count}, {bits});")
         return row
 
-    def write(self, whole: str, at: str, kind: TensorType, length: Dim) -> str:
+    def write(self, whole: str, at: str, kind: TensorType, length: str) -> str:
         """Where row `at` of what is given is made, of as many rows as there are."""
         if not kind.is_ragged:
             return f"(unsigned char *)({whole}) + {at} * {_size(kind)}"
@@ -205,7 +212,7 @@ def _array(declared: str, items: Sequence[str], sized: bool = False) -> str:
     return f"{declared}{length} = {{{', '.join(items) or '0'}}};"
 
 
-def _at(backward: bool, length: object) -> str:
+def _at(backward: bool, length: str) -> str:
     return f"({length} - 1 - i)" if backward else "i"
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from sardonyx.infer import bind, value_inputs
 from sardonyx.machine import Machine, StepRecord
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
-from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.program import Launch, Program, each
 from sardonyx.settings import Tuning
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
@@ -148,8 +149,8 @@ class _Compiled:
     def __call__(self, fed: Mapping[str, Array]) -> tuple[dict[str, Array], list[Timing]]:
         inputs = self.run.program.inputs
         found, times = self.run({n: fed.get(n, self.graph.initializers.get(n)) for n in inputs})
-        pairs = zip(self.works, times, strict=True)
-        return found, [Timing(work, *time) for work, time in pairs]
+        pairs = zip(self.works, times, strict=True)  # of a branch that is not taken there is none
+        return found, [Timing(work, *time) for work, time in pairs if time[0]]
 
 
 def _timed(
@@ -174,7 +175,7 @@ def _compiled(
     bound = graph if is_program(graph) else bind(graph, types, fed)
     overridable = any(n in fed for n in bound.overridable)
     program = optimise(lower(bound, overridable=overridable), roomy=True, dots=has_dots())
-    works = tuple(_launch(program, launch) for launch in program.launches)
+    works = tuple(starmap(_launch, each(program)))
     choices = lookup(chosen(program, tuning))
     return _Compiled(bound, works, clocked(program, pool, choices=choices))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -39,10 +39,33 @@ def drop_unused(program: Program) -> Program:
     kept: list[Launch] = []
     for launch in reversed(program.launches):
         if any(name in wanted for name in launch.writes):
-            kept.append(_trimmed(launch))
+            kept.append(_trimmed(_wanted(launch, wanted)))
             wanted.update(filter(None, kept[-1].reads))
     weights = {n: w for n, w in program.weights.items() if n in wanted}
     return replace(program, weights=weights, launches=tuple(reversed(kept)))
+
+
+def _wanted(launch: Launch, names: Collection[str]) -> Launch:
+    """The launch without those of its results that are not among the names."""
+    kernel = launch.kernel
+    body = [s for s in kernel.body if isinstance(s, Compute)]
+    if launch.call is not None or len(launch.writes) < 2 or len(body) < len(kernel.body):
+        return launch
+    loads = [e for s in body for e in walk(s.expr) if isinstance(e, Load)]
+    used = {e.buffer.root for e in loads}
+    given = list(zip(launch.writes, kernel.outputs, strict=True))
+    kept = [i for i, (n, b) in enumerate(given) if n in names or b in used]
+    if len(kept) == len(given) or any(e.mode == "trap" for e in loads):
+        return launch
+    outputs = tuple(kernel.outputs[i] for i in kept)
+    gone = {*kernel.outputs} - {*outputs}
+    slim = replace(
+        kernel,
+        outputs=outputs,
+        body=tuple(s for s in body if s.buffer.root not in gone),
+        views=tuple((kept.index(o), i) for o, i in kernel.views if o in kept),
+    )
+    return replace(launch, kernel=slim, writes=tuple(launch.writes[i] for i in kept))
 
 
 def _trimmed(launch: Launch) -> Launch:

@@ -89,7 +89,7 @@ def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make)
     if kinds[0] != kinds[1]:
         raise Undetermined(f"{op}: its branches give {_text(kinds[0])} and {_text(kinds[1])}")
     results = _results(op, op.outputs, kinds[0], tensors)
-    return _launch(
+    return calling(
         (op,), (op.inputs[0], *_captured(op)), results, tensors, Call("If", tuple(bodies))
     )
 
@@ -108,7 +108,7 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
     results = _results(op, op.outputs, kinds, tensors)
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
     call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
-    return _launch((op,), reads, results, tensors, call)
+    return calling((op,), reads, results, tensors, call)
 
 
 def _rows(kind: TensorType, count: int) -> TensorType:
@@ -146,7 +146,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
     backward = tuple(bool(d) for name, n in flags for d in _flags(op, name, n))
     results = _results(op, plain, given, tensors)
     call = Call("Scan", (made,), states, backward)
-    return [*before, _launch((op,), (*names, *_captured(op)), results, tensors, call), *after]
+    return [*before, calling((op,), (*names, *_captured(op)), results, tensors, call), *after]
 
 
 def _flags(op: Operation, name: str, count: int) -> Sequence[int]:
@@ -244,10 +244,10 @@ def _results(
 def part(operations: Sequence[Operation], body: Body, tensors: Mapping[str, TensorType]) -> Launch:
     """The launch of a program in a part of M of its own."""
     reads, writes = body.program.inputs, body.program.outputs
-    return _launch(operations, reads, writes, tensors, Call("Part", (body,)))
+    return calling(operations, reads, writes, tensors, Call("Part", (body,)))
 
 
-def _launch(
+def calling(
     operations: Sequence[Operation],
     reads: Sequence[str],
     writes: Sequence[str],

@@ -45,7 +45,6 @@ def compute_needed(program: Program) -> Program:
 def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch | None:
     """The launch that makes no more than is needed, None where nothing is; what it needs of others
     is added."""
-    launch = _asked(launch, boxes)
     kernel, write = launch.kernel, launch.writes[0]
     body = [s for s in kernel.body if isinstance(s, Compute)]
     traps = any(may_trap(s.expr) for s in body)  # which is reported though nobody reads it
@@ -77,28 +76,6 @@ def _needing(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch 
         if name is not None and b is not None:
             _join(boxes, name, needed.get(b, {}))
     return replace(launch, kernel=slim)
-
-
-def _asked(launch: Launch, boxes: Mapping[str, Box]) -> Launch:
-    """The launch without those of its results that nothing reads."""
-    kernel = launch.kernel
-    body = [s for s in kernel.body if isinstance(s, Compute)]
-    if launch.call is not None or len(launch.writes) < 2 or len(body) < len(kernel.body):
-        return launch
-    loaded = {e.buffer.root for s in body for e in walk(s.expr) if isinstance(e, Load)}
-    traps = {s.buffer.root for s in body if may_trap(s.expr)}
-    given = list(zip(launch.writes, kernel.outputs, strict=True))
-    kept = [i for i, (n, b) in enumerate(given) if n in boxes or b in loaded | traps]
-    if not kept or len(kept) == len(given):
-        return launch
-    gone = {b for i, (_, b) in enumerate(given) if i not in kept}
-    slim = replace(
-        kernel,
-        outputs=tuple(kernel.outputs[i] for i in kept),
-        body=tuple(s for s in body if s.buffer.root not in gone),
-        views=tuple((kept.index(o), i) for o, i in kernel.views if o in kept),
-    )
-    return replace(launch, kernel=slim, writes=tuple(launch.writes[i] for i in kept))
 
 
 def _view(launch: Launch, program: Program, boxes: dict[str, Box]) -> Launch:

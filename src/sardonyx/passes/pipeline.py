@@ -32,11 +32,12 @@ from sardonyx.passes.layout import block_channels
 from sardonyx.passes.maxima import split_maxima
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.needed import compute_needed
+from sardonyx.passes.one_by_one import one_by_one
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
 from sardonyx.passes.places import known_places
-from sardonyx.passes.program import Launch, Program, verify
+from sardonyx.passes.program import Body, Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
 from sardonyx.passes.rows import join_rows, join_steps
@@ -44,8 +45,10 @@ from sardonyx.passes.sequences import split_batches
 from sardonyx.passes.squeezed import join_squeezes
 from sardonyx.passes.tables import look_up_bytes
 from sardonyx.passes.tiles import in_tiles
+from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.unsigned import hold_unsigned
 from sardonyx.passes.widen import widen
+from sardonyx.plan import plan
 
 Step: TypeAlias = Callable[[Program], Program]
 
@@ -104,6 +107,9 @@ def optimise(
     saves time. dots: the host sums products of bytes by one instruction. What lies between two
     pieces of control flow is scheduled by itself."""
     if not any(launch.call for launch in program.launches):
+        folded = fold_constants(program, fused)
+        program = one_by_one(folded, partial(_planned, fused, roomy, dots))
+    if not any(launch.call for launch in program.launches):
         return _optimise(program, fused, roomy, dots)
     launches: list[Launch] = []
     tensors, weights, names = dict(program.tensors), dict(program.weights), program.joined
@@ -119,6 +125,12 @@ def optimise(
     )
     verify(whole)
     return whole
+
+
+def _planned(fused: bool, roomy: bool, dots: bool, program: Program) -> Body:
+    """A program scheduled and planned."""
+    made = _optimise(program, fused, roomy, dots)
+    return Body(made, plan(timeline_of(made)))
 
 
 def _parts(program: Program) -> Iterator[Program]:

@@ -111,6 +111,16 @@ def by_launch(program: Program, replacing: Replacing) -> Program:
     return replace(program, tensors=tensors, weights=weights, launches=tuple(launches))
 
 
+def each(program: Program) -> Iterator[tuple[Program, Launch]]:
+    """Every launch of a kernel, those of control flow's bodies included, and the program that it is
+    in."""
+    for launch in program.launches:
+        if launch.call is None:
+            yield program, launch
+        for body in launch.call.bodies if launch.call else ():
+            yield from each(body.program)
+
+
 def by_statement(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
     """A launch for each statement of one without views; what they hand on are tensors."""
     kernel = launch.kernel

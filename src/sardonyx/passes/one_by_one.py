@@ -1,0 +1,176 @@
+"""The elements of a batch one after the other, where what lies between operations is large.
+
+    y = f(x), z = g(y)       =>     for n: z[n] = g(f(x[n]))
+
+of operations that compute each element of a batch from that element alone, which the indices of
+their kernels show. What lies between them is then one element's: it stays in the caches, M holds
+it once, and where the size of the batch alone is a symbol, all sizes within are numbers.
+
+Weights are read again for each element: operations whose weights are larger than what they read
+and write, such as a classifier's last ones, are done for the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TypeAlias
+
+from sardonyx.dims import Dim, product, symbols
+from sardonyx.kernel.expr import Buffer, Fold, walk
+from sardonyx.kernel.ir import Compute
+from sardonyx.passes.elements import element_of
+from sardonyx.passes.lower import calling
+from sardonyx.passes.program import Body, Call, Launch, Program
+from sardonyx.types import TensorType
+
+CACHED = 4 << 20  # bytes that stay in the caches between two operations
+USUAL = 8  # elements of a batch whose size is a symbol
+Make: TypeAlias = Callable[[Program], Body]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Single:
+    """A launch for one element of the batch. scanned: the tensors of which it reads that element;
+    gain: the bytes that need not leave the caches, less those of weights that are read again."""
+
+    of: Launch
+    launch: Launch
+    scanned: frozenset[str]
+    gain: int
+
+
+def one_by_one(program: Program, make: Make) -> Program:
+    """The program in which runs of operations are done for one element of the batch after the
+    other. make: schedules and plans the program of one element."""
+    found: list[list[_Single]] = []
+    for size in dict.fromkeys(_sizes(program)):
+        runs = [x for run in _runs(program, size) if (x := _most(run))]
+        if sum(_gain(x) for x in runs) > sum(_gain(x) for x in found):
+            found, batch = runs, size
+    for run in found:
+        program = _joined(program, run, batch, make)
+    return program
+
+
+def _gain(run: Sequence[_Single]) -> int:
+    return sum(x.gain for x in run)
+
+
+def _sizes(program: Program) -> Iterator[Dim]:
+    """The sizes that a batch may have."""
+    for name in program.inputs:
+        size = (program.tensors[name].shape or (1,))[0]
+        if symbols(size) or (isinstance(size, int) and size > 1):
+            yield size
+
+
+def _runs(program: Program, size: Dim) -> Iterator[list[_Single]]:
+    """Launches in a row that can be done for one element each, and read nothing of one another but
+    that element."""
+    run: list[_Single] = []
+    made = set[str]()
+    for launch in program.launches:
+        single = _single(launch, size, program)
+        if single is None or not made.isdisjoint({*launch.reads} - single.scanned):
+            yield run
+            run, made = [], set()
+        if single is not None:
+            run.append(single)
+            made.update(launch.writes)
+    yield run
+
+
+def _single(launch: Launch, size: Dim, program: Program) -> _Single | None:
+    """The launch for one element; None where it is not done so."""
+    made = None if launch.call is not None else element_of(launch.kernel, size)
+    if made is None:
+        return None
+    kernel, inputs = made
+    reads = zip(launch.reads, launch.kernel.inputs, strict=True)
+    scanned = frozenset(n for n, b in reads if n is not None and b in inputs)
+    buffers = (*kernel.inputs, *kernel.outputs)
+    if not scanned or any(symbols(d) for b in buffers if b for d in b.shape):
+        return None
+    single = replace(launch, kernel=kernel)
+    return _Single(launch, single, scanned, _gained(single, scanned, size))
+
+
+def _gained(single: Launch, scanned: frozenset[str], size: Dim) -> int:
+    """The bytes of activations of one element, if those of the batch are more than the caches
+    have, less those of weights. Operations without sums vanish into others."""
+    kernel = single.kernel
+    exprs = (s.expr for s in kernel.body if isinstance(s, Compute))
+    if not any(isinstance(e, Fold) for e in walk(*exprs)):
+        return 0
+    reads = [(n, b) for n, b in zip(single.reads, kernel.inputs, strict=True) if b is not None]
+    moved = sum(map(_bytes, (*(b for n, b in reads if n in scanned), *kernel.outputs)))
+    again = sum(_bytes(b) for n, b in reads if n not in scanned)
+    count = size if isinstance(size, int) else USUAL
+    return (moved if count * moved > CACHED else 0) - again
+
+
+def _bytes(b: Buffer) -> int:
+    count = product(b.shape)
+    assert isinstance(count, int)
+    return b.dtype.bytes(count)
+
+
+def _most(run: Sequence[_Single]) -> list[_Single]:
+    """The part of a run that gains most; none where none gains more than the caches have."""
+    best, first, total = (CACHED, 0, 0), 0, 0
+    for i, x in enumerate(run):
+        if total <= 0:
+            first, total = i, 0
+        total += x.gain
+        if total > best[0]:
+            best = total, first, i + 1
+    _, first, end = best
+    if first < end:
+        first -= sum(1 for _ in takewhile(_is_free, reversed(run[:first])))
+        end += sum(1 for _ in takewhile(_is_free, run[end:]))
+    return list(run[first:end])
+
+
+def _is_free(x: _Single) -> bool:
+    return x.gain == 0
+
+
+def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> Program:
+    """The program with one launch for the run."""
+    inside = {x.of for x in run}
+    written = dict.fromkeys(n for x in run for n in x.of.writes)
+    read = dict.fromkeys(n for x in run for n in x.of.reads if n and n not in written)
+    scanned = [n for n in read if any(n in x.scanned for x in run)]
+    captured = [n for n in read if n not in scanned]
+    outside = [x for x in program.launches if x not in inside]
+    wanted = {n for x in outside for n in x.reads} | {*program.outputs}
+    outputs = tuple(n for n in written if n in wanted)
+    weights = {n: program.weights[n] for n in captured if n in program.weights}
+    fed = [n for n in captured if n not in weights]
+    tensors = {n: program.tensors[n] for n in captured}
+    for n in (*scanned, *written):
+        kind = program.tensors[n]
+        tensors[n] = TensorType(kind.dtype, (1, *(kind.shape or ())[1:]))
+    body = make(
+        replace(
+            program,
+            inputs=(*scanned, *fed),
+            outputs=outputs,
+            tensors=tensors,
+            weights=weights,
+            launches=tuple(x.launch for x in run),
+        )
+    )
+    call = Call("Scan", (body,), 0, (False,) * (len(scanned) + len(outputs)))
+    operations = tuple(dict.fromkeys(op for x in run for op in x.of.operations))
+    launch = calling(operations, (*scanned, *fed), outputs, program.tensors, call)
+    at = program.launches.index(run[0].of)
+    launches = (*program.launches[:at], launch, *program.launches[at + len(run) :])
+    kept = wanted | {*fed, *scanned}
+    return replace(
+        program,
+        launches=launches,
+        weights={n: v for n, v in program.weights.items() if n in kept},
+    )
