@@ -21,6 +21,7 @@ typedef struct {
   void (*parallel_for)(void *, void (*)(const void *, int64_t, int64_t, int64_t), const void *, int64_t);
   void *pool;
   unsigned char *scratch;
+  int64_t threads;
 } sx_context;
 
 typedef struct {
@@ -177,6 +178,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
   context.parallel_for = (void (*)(void *, void (*)(const void *, int64_t, int64_t, int64_t), const void *,
                                    int64_t))c->parallel_for;
   context.pool = c->pool, context.scratch = context.memory + c->scratch;
+  context.threads = c->pool ? *(const int64_t *)c->pool : 1; /* as in threads.py */
   Py_INCREF(self);
   Py_BEGIN_ALLOW_THREADS
   error = c->run(&context);

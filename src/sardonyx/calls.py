@@ -53,6 +53,7 @@ class Context(ctypes.Structure):
         ("parallel_for", ctypes.c_void_p),
         ("pool", ctypes.c_void_p),
         ("scratch", ctypes.c_void_p),
+        ("threads", ctypes.c_int64),
     ]
 
 
@@ -206,6 +207,7 @@ def _by_ctypes(p: Prepared) -> Call:
         memory = _memory(p)
         frame.context.memory = _address(memory)
         frame.context.scratch = frame.context.memory + p.scratch
+        frame.context.threads = p.pool.threads
         error = p.run(frame.address)
         p.idle.append(memory)
         idle.append(frame)

@@ -277,6 +277,7 @@ class NativeEngine:
             self._pool.parallel_for,
             self._pool.argument,
             memory.ctypes.data + made.plan.size,
+            self._pool.threads,
         )
         error = compiled.run(ctypes.addressof(context))
         self._idle.append(memory)

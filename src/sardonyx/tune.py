@@ -78,7 +78,7 @@ def chosen(
         return {s: given[s] for s in wanted if s in given}
     known = {**_kept(), **given}
     calls = [launch.call for launch in program.launches if launch.call]
-    fixed = program.is_fixed and all(call.kind == "Scan" for call in calls)
+    fixed = program.is_fixed and all(call.kind == "Each" for call in calls)
     lacking = [s for s in wanted if s not in known]
     if lacking and fixed:
         found = _measured(program, shapes, lacking, progress)

@@ -22,6 +22,8 @@ def control(
     scratch = [places.temporary(number, i) for i in range(len(launch.kernel.temporaries))]
     head = [f"{prefix}_context inner = *c;", f"inner.memory = {scratch[0]};"]
     match call.kind:
+        case "Each":
+            return _each(launch, places, scratch[0], prefix, names[0])
         case "Part":
             lines = [
                 _array("const void *const given", reads),
@@ -35,9 +37,58 @@ def control(
         case "Loop":
             lines = _loop(launch, call, reads, writes, scratch, names[0])
         case _:
-            length = places.size(_length(launch.kernel.inputs[call.states]))
-            lines = _scan(launch, call, reads, writes, scratch, names[0], length)
+            lines = _scan(launch, call, reads, writes, scratch, names[0])
     return [f"  {line}" for line in (*head, *lines)]
+
+
+def _each(launch: Launch, places: Places, memory: str, prefix: str, name: str) -> list[str]:
+    """All elements of a batch: as many as there are threads at a time, then one after the other."""
+    elements = elements_of(name)
+    count = places.size(_length(launch.kernel.inputs[0]))
+    head = [f"{prefix}_context inner = *c;"]
+    lines = [f"inner.memory = {memory};", f"{elements}(c, &inner, 0, {count});"]
+    if places.worker:
+        head += [
+            f"const {prefix}_context *const pair[] = {{c, &inner}};",
+            f"const int64_t count = {count}, many = c->parallel_for ? c->threads : 0;",
+            "const int64_t together = many > 1 ? count / many * many : 0;",
+        ]
+        lines[1:] = [
+            f"sx_parallel(&threads, {elements}_work, pair, together, 2 * SX_UNIT, 1);",
+            f"{elements}(c, &inner, together, count);",
+        ]
+    return [f"  {line}" for line in (*head, *lines)]
+
+
+def elements_of(name: str) -> str:
+    """What the function is called that does the steps called `name` for some elements."""
+    return name.removesuffix("steps") + "elements"
+
+
+def each_element(launch: Launch, call: Call, places: Places, name: str) -> list[str]:
+    """The statements that do the steps called `name` for the elements begin .. end - 1."""
+    body = call.bodies[0]
+    given = [
+        f"(const unsigned char *)({places.tensor(n or '')}) + i * {_size(body.program.tensors[x])}"
+        if j < call.elements
+        else places.tensor(n or "")
+        for j, (n, x) in enumerate(zip(launch.reads, body.program.inputs, strict=True))
+    ]
+    result = [
+        f"(unsigned char *)({places.tensor(n)}) + i * {_size(k)}"
+        for n, k in zip(launch.writes, _kinds(body), strict=True)
+    ]
+    return [
+        "  sx_status status = {0, -1};",
+        "  int64_t i;",
+        "  for (i = begin; i < end; i++) {",
+        f"    {_array('const void *const given', given)}",
+        f"    {_array('void *const result', result)}",
+        "    inner->inputs = given;",
+        "    inner->outputs = result;",
+        f"    {name}(inner, &status);",
+        "  }",
+    ]
 
 
 def _if(
@@ -69,7 +120,7 @@ def _loop(
     outer = [_captured(launch, reads, n) for n in body.program.inputs[2 + states :]]
     rows = _Rows(scratch[1 + 2 * states :])
     made = [
-        rows.write(w, "i", k, str(_length(b)))
+        rows.write(w, "i", k, _length(b))
         for w, k, b in zip(
             writes[states:], kinds[1 + states :], launch.kernel.outputs[states:], strict=True
         )
@@ -94,19 +145,13 @@ def _loop(
 
 
 def _scan(
-    launch: Launch,
-    call: Call,
-    reads: list[str],
-    writes: list[str],
-    scratch: list[str],
-    name: str,
-    length: str,
+    launch: Launch, call: Call, reads: list[str], writes: list[str], scratch: list[str], name: str
 ) -> list[str]:
     body, states = call.bodies[0], call.states
     kinds = _kinds(body)
     outputs = len(kinds) - states
     count = len(call.backward) - outputs
-    rows = _Rows(scratch[1 + 2 * states :])
+    length, rows = _length(launch.kernel.inputs[states]), _Rows(scratch[1 + 2 * states :])
     items = [
         rows.read(reads[states + j], _at(call.backward[j], length), body.program.tensors[n])
         for j, n in enumerate(body.program.inputs[states : states + count])
@@ -155,7 +200,7 @@ class _Rows:
         self.first.append(f"sx_move({row}, 0, {whole}, {at} * {count}, {count}, {bits});")
         return row
 
-    def write(self, whole: str, at: str, kind: TensorType, length: str) -> str:
+    def write(self, whole: str, at: str, kind: TensorType, length: Dim) -> str:
         """Where row `at` of what is given is made, of as many rows as there are."""
         if not kind.is_ragged:
             return f"(unsigned char *)({whole}) + {at} * {_size(kind)}"
@@ -212,7 +257,7 @@ def _array(declared: str, items: Sequence[str], sized: bool = False) -> str:
     return f"{declared}{length} = {{{', '.join(items) or '0'}}};"
 
 
-def _at(backward: bool, length: str) -> str:
+def _at(backward: bool, length: object) -> str:
     return f"({length} - 1 - i)" if backward else "i"
 
 

@@ -92,7 +92,7 @@ def test_main(
     rows = [f"{{output{i}, expected{i}, {len(lying(x))}}}" for i, x in enumerate(results)]
     return _TEST.format(
         p=source.prefix,
-        threads=", 0, 0, 0" if source.threads else "",
+        threads=", 0, 0, 0, 0" if source.threads else "",
         quiet=quiet(),
         alignment=ALIGNMENT,
         data="\n".join([*given, *wanted]),

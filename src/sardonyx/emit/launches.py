@@ -7,12 +7,12 @@ places and sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sardonyx.dims import product
-from sardonyx.emit.control import control
+from sardonyx.emit.control import control, each_element, elements_of
 from sardonyx.emit.names import described, escaped, identifier
 from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Call, Launch
@@ -102,10 +102,42 @@ def _control(
     """The wrapper of control flow, after the functions of its bodies."""
     made = [section(body, f"{name}_b{i}_") for i, body in enumerate(call.bodies)]
     lines = control(number, launch, call, places, prefix, [function for _, function in made])
-    declared = "".join(f"  {line}\n" for line in declarations("\n".join(lines)))
-    head = f"static void {name}(const {prefix}_context *c, sx_status *status) {{"
-    text = f"{comment} */\n{head}\n{declared}{chr(10).join(lines)}\n}}\n"
-    return Wrapper(name, "\n".join([*(t for t, _ in made), text]), True)
+    before = [text for text, _ in made]
+    if call.kind == "Each":
+        before += _elements(launch, call, places, prefix, made[0][1])
+    if "&threads" in "\n".join(lines):
+        lines = [f"  {THREADS.format(places.size(places.worker))}", *lines]
+    traps = call.kind != "Each"
+    status = ", sx_status *status" if traps else ""
+    text = _function(f"{name}(const {prefix}_context *c{status})", lines)
+    return Wrapper(name, "\n".join([*before, f"{comment} */\n{text}"]), traps)
+
+
+def _elements(launch: Launch, call: Call, places: Places, prefix: str, name: str) -> Iterator[str]:
+    """The functions that do the steps called `name` for some elements of a batch: in this thread,
+    and as work that is shared out, without threads within."""
+    lines, called = each_element(launch, call, places, name), elements_of(name)
+    context = f"{prefix}_context"
+    given = f"const {context} *c, {context} *inner, int64_t begin, int64_t end"
+    yield _function(f"{called}({given})", lines)
+    if places.worker:
+        work = "const void *given, int64_t begin, int64_t end, int64_t worker"
+        lines = [
+            f"  const {context} *const *const pair = (const {context} *const *)given;",
+            f"  {context} own = *pair[1];",
+            f"  const int64_t bytes = {places.size(places.worker)};",
+            "  if (worker) own.memory = own.scratch + (worker - 1) * bytes;",
+            "  own.parallel_for = 0;",
+            f"  {called}(pair[0], &own, begin, end);",
+        ]
+        yield _function(f"{called}_work({work})", lines)
+
+
+def _function(head: str, lines: Sequence[str]) -> str:
+    """A function, with the declarations of the tables that it uses."""
+    body = "\n".join(lines)
+    declared = "".join(f"  {line}\n" for line in declarations(body))
+    return f"static void {head} {{\n{declared}{body}\n}}\n"
 
 
 def declarations(body: str) -> Iterator[str]:

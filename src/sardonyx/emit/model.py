@@ -338,8 +338,9 @@ _PARALLEL = """
 /* Threads, if there are to be any: a parallel_for calls work for ranges begin .. end - 1 that cover
    0 .. count - 1 once each, in any order, from as many threads as it likes, and returns when all is
    done. worker is a number of the calling thread's own; with numbers 0 .. n - 1, scratch is n - 1
-   times {P}_WORKER_BYTES bytes, 64-byte aligned (0 if there are none). The result does not depend
-   on any of this. Without a parallel_for (0) the caller does all the work. */
+   times {P}_WORKER_BYTES bytes, 64-byte aligned (0 if there are none); threads is n, 0 if it is not
+   known. The result does not depend on any of this. Without a parallel_for (0) the caller does all
+   the work. */
 typedef void {p}_work(const void *given, int64_t begin, int64_t end, int64_t worker);
 typedef void {p}_parallel_for(void *pool, {p}_work *work, const void *given, int64_t count);
 """
@@ -347,6 +348,7 @@ _FIELDS = """\
   {p}_parallel_for *parallel_for;
   void *pool; /* what parallel_for is given */
   unsigned char *scratch;
+  int64_t threads;
 """
 _HEADER = """\
 #ifndef {P}_MODEL_H

@@ -163,7 +163,7 @@ def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> 
             launches=tuple(x.launch for x in run),
         )
     )
-    call = Call("Scan", (body,), 0, (False,) * (len(scanned) + len(outputs)))
+    call = Call("Each", (body,), elements=len(scanned))
     operations = tuple(dict.fromkeys(op for x in run for op in x.of.operations))
     launch = calling(operations, (*scanned, *fed), outputs, program.tensors, call)
     at = program.launches.index(run[0].of)

@@ -50,16 +50,18 @@ class Body:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """Control flow (passes/control.py). kind: "If", "Loop", "Scan", or "Part": the body, once, of
-    the inputs and outputs of the launch. states: the carried values.
-    backward: of scanned inputs, then of outputs, which go from the last element to the first.
-    given: whether there is a trip count, and a condition."""
+    """Control flow (passes/lower.py). kind: "If", "Loop", "Scan"; "Part": the body, once, of the
+    inputs and outputs of the launch; "Each": the body for each element of a batch, in any order;
+    it does not trap. states: the carried values. backward: of scanned inputs, then of outputs,
+    which go from the last element to the first. given: whether there is a trip count, and a
+    condition. elements: of how many inputs, the first ones, "Each" reads an element."""
 
     kind: str
     bodies: tuple[Body, ...]
     states: int = 0
     backward: tuple[bool, ...] = ()
     given: tuple[bool, bool] = (False, False)
+    elements: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sardonyx.dims import Dim, extreme
 from sardonyx.kernel.c99.share import worker_bytes as of_kernel
 from sardonyx.passes.program import Launch, Program
+from sardonyx.plan import padded
 
 
 def worker_bytes(program: Program) -> tuple[Dim, ...]:
@@ -24,4 +25,7 @@ def most(needed: Sequence[Dim]) -> Dim:
 
 def _of(launch: Launch) -> Dim:
     bodies = () if launch.call is None else launch.call.bodies
-    return most([of_kernel(launch.kernel), *(most(worker_bytes(b.program)) for b in bodies)])
+    found = [of_kernel(launch.kernel), *(most(worker_bytes(b.program)) for b in bodies)]
+    if launch.call is not None and launch.call.kind == "Each":
+        found += [padded(b.plan.size) for b in bodies]  # an element for each thread
+    return most(found)

@@ -1,0 +1,177 @@
+"""The elements of a batch one after the other: where they are apart, it pays, and bytes stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from test_batches import FAMILIES, made, normal
+
+from sardonyx.errors import RunError
+from sardonyx.kernel.ir import Kernel
+from sardonyx.native import NativeEngine
+from sardonyx.passes import one_by_one
+from sardonyx.passes.constants import fold_constants
+from sardonyx.passes.elements import element_of
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.program import Launch, Program, each
+from sardonyx.passes.timeline import timeline_of
+from sardonyx.plan import plan
+from sardonyx.types import Array
+
+BATCH, SIZE = 3, 128
+
+
+def classifier(batch: int = BATCH, size: int = SIZE) -> Net:
+    """Convolutions of pictures, a last layer with more weights than pixels."""
+    rng = np.random.default_rng(1)
+    net = Net()
+    x = net.feed("x", normal(rng, batch, 3, size, size))
+    x = net.op("Relu", net.op("Conv", x, normal(rng, 32, 3, 3, 3), pads=[1] * 4))
+    y = net.op("Conv", x, normal(rng, 32, 32, 3, 3), normal(rng, 32), pads=[1] * 4)
+    y = net.op("MaxPool", net.op("Add", x, y), kernel_shape=[2, 2], strides=[2, 2])
+    y = net.op("Flatten", net.op("GlobalAveragePool", net.op("Tanh", y)))
+    net.give(net.op("Gemm", y, normal(rng, 32, 40000)))
+    return net
+
+
+def optimised(net: Net, batch: str = "") -> Program:
+    return optimise(lower(net.graph(batch)), roomy=True)
+
+
+def called(program: Program) -> list[Launch]:
+    return [x for x in program.launches if x.call is not None]
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that can be done element by element is."""
+    monkeypatch.setattr(one_by_one, "_gained", lambda *_: one_by_one.CACHED + 1)
+
+
+def test_convolutions_are_done_picture_by_picture_and_the_last_layer_for_all() -> None:
+    program = optimised(classifier())
+    first, *rest = program.launches
+    assert first.call is not None
+    assert first.call.kind == "Each"
+    assert [x.kernel.name for x in rest] == ["Gemm"]
+    (body,) = first.call.bodies
+    public = (*body.program.inputs, *body.program.outputs)
+    assert {(body.program.tensors[n].shape or ())[0] for n in public} == {1}
+    assert not any(x.performs("", "Gemm") for _, x in each(body.program))
+    assert plan(timeline_of(program)).size < 4 * BATCH * 32 * SIZE * SIZE  # of one tensor between
+
+
+def test_one_picture_and_small_ones_are_done_whole() -> None:
+    assert not called(optimised(classifier(batch=1)))
+    assert not called(optimised(classifier(size=16)))
+
+
+def test_where_the_batch_is_a_symbol_no_size_within_is() -> None:
+    (launch,) = called(optimised(classifier(), "N"))
+    assert launch.call is not None
+    assert launch.call.bodies[0].program.is_fixed
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_bytes_are_the_machines_for_every_size_of_the_batch(threads: int) -> None:
+    net = classifier()
+    check_engines(net)
+    engine = NativeEngine(net.graph("N"), threads=threads)
+    for batch in (1, 2, 4, 0, 7):
+        x = normal(np.random.default_rng(batch), batch, 3, SIZE, SIZE)
+        want = NativeEngine(net.graph("N"), schedule=False).run({"x": x})
+        for name, y in engine.run({"x": x}).items():
+            assert y.tobytes() == want[name].tobytes(), batch
+
+
+@pytest.mark.parametrize("family", FAMILIES.keys() - {"recurrent"})  # whose batch is no first axis
+def test_every_family_of_schedules_may_be_done_so(family: str, always: None) -> None:
+    x = normal(np.random.default_rng(6), 3, *FAMILIES[family][1]) * 8
+    net = made(family, x)
+    assert called(optimised(net))
+    assert called(optimised(net, "N"))
+    want = NativeEngine(net.graph(), schedule=False).run({"x": x})
+    for engine in (NativeEngine(net.graph()), NativeEngine(net.graph("N"), threads=2)):
+        found = engine.run({"x": x})
+        assert all(found[n].tobytes() == y.tobytes() for n, y in want.items())
+
+
+def kernel(build: Callable[[Net, str], str]) -> Kernel:
+    """The kernel of one operation on (4, 4, 4)."""
+    net = Net()
+    x = net.feed("x", normal(np.random.default_rng(2), 4, 4, 4))
+    net.give(build(net, x))
+    (launch,) = fold_constants(lower(net.graph())).launches
+    return launch.kernel
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+WEIGHT = normal(np.random.default_rng(3), 4, 4, 4)
+APART: dict[str, Callable[[Net, str], str]] = {
+    "each element": lambda n, x: n.op("Tanh", x),
+    "a weight for each": lambda n, x: n.op("Mul", x, WEIGHT),
+    "a sum within": lambda n, x: n.op("ReduceSum", x, ints(1)),
+    "a softmax within": lambda n, x: n.op("Softmax", x, axis=1),
+    "turned within": lambda n, x: n.op("Transpose", x, perm=[0, 2, 1]),
+    "another shape": lambda n, x: n.op("Reshape", x, ints(4, 16)),
+    "a product": lambda n, x: n.op("MatMul", x, WEIGHT[0]),
+    "a product for each": lambda n, x: n.op("MatMul", x, WEIGHT),
+}
+MIXED: dict[str, Callable[[Net, str], str]] = {
+    "a mean over the batch": lambda n, x: n.op("ReduceMean", x, ints(0), keepdims=0),
+    "a softmax over the batch": lambda n, x: n.op("Softmax", x, axis=0),
+    "a sum along the batch": lambda n, x: n.op("CumSum", x, np.array(0)),
+    "the batch turned": lambda n, x: n.op("Transpose", x, perm=[1, 0, 2]),
+    "the batch backwards": lambda n, x: n.op("Slice", x, *map(ints, (-1, -9, 0, -1))),
+    "elements chosen": lambda n, x: n.op("Gather", x, ints(1, 1, 0, 3), axis=0),
+    "another first axis": lambda n, x: n.op("Reshape", x, ints(16, 4)),
+    "one of the batch": lambda n, x: n.op("Gather", x, np.array(1), axis=0),
+    "one more": lambda n, x: n.op("Concat", x, WEIGHT[:1], axis=0),
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_what_is_computed_within_an_element_is_apart(case: str) -> None:
+    whole = kernel(APART[case])
+    found = element_of(whole, 4)
+    assert found is not None
+    one, scanned = found
+    assert [b.shape for b in one.outputs] == [(1, *b.shape[1:]) for b in whole.outputs]
+    assert whole.inputs[0] in scanned
+    assert all((b in scanned) == (b is not None and len(b.shape) == 3) for b in whole.inputs)
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_what_mixes_the_batch_is_not(case: str) -> None:
+    assert element_of(kernel(MIXED[case]), 4) is None
+
+
+def test_an_index_that_may_be_out_of_bounds_is_found_where_it_is(always: None) -> None:
+    """Its operation could not be told from within; what is around it is done so."""
+    net = Net()
+    x = net.feed("x", normal(np.random.default_rng(2), 4, 4, 4))
+    at = net.feed("at", np.array([[9]] * 4))
+    y = net.op("GatherElements", net.op("Flatten", net.op("Exp", x)), at, axis=1)
+    net.give(net.op("ReduceSum", net.op("Exp", y), ints(1)))
+    program = optimised(net)
+    where = {launch.performs("", "GatherElements"): p is program for p, launch in each(program)}
+    assert where == {True: True, False: False}
+    with pytest.raises(RunError, match="GatherElements"):
+        NativeEngine(net.graph()).run({**net.feeds, "at": np.array([[16]] * 4)})
+    check_engines(net)
+
+
+def test_a_tensor_of_a_run_that_is_read_whole_ends_it(always: None) -> None:
+    net = Net()
+    x = net.op("Exp", net.feed("x", normal(np.random.default_rng(2), 4, 4)))
+    net.give(net.op("Tanh", net.op("MatMul", x, net.op("Sin", x))))
+    program = optimised(net)
+    assert all(x.kernel.name != "MatMul" or p is program for p, x in each(program))
+    check_engines(net)
