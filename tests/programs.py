@@ -34,6 +34,12 @@ class Context(ctypes.Structure):
     )
 
 
+class Launched(SimpleNamespace):
+    """A launch; no two are the same."""
+
+    __hash__ = object.__hash__
+
+
 @dataclass(slots=True)
 class Made:
     """A program as the emitter takes it, built launch by launch."""
@@ -42,12 +48,12 @@ class Made:
     outputs: tuple[str, ...]
     tensors: dict[str, TensorType]
     weights: dict[str, Array] = field(default_factory=dict)
-    launches: list[SimpleNamespace] = field(default_factory=list)
+    launches: list[Launched] = field(default_factory=list)
 
     def add(self, kernel: Kernel, reads: Sequence[str], writes: Sequence[str], name: str) -> None:
         op = Operation(kernel.name, "", 1, tuple(reads), tuple(writes), {}, Origin(name, (0,)))
         self.launches.append(
-            SimpleNamespace(
+            Launched(
                 kernel=kernel, reads=tuple(reads), writes=tuple(writes), operations=(op,), call=None
             )
         )

@@ -9,6 +9,8 @@ import pytest
 from nets import Net, check_engines
 from test_batches import FAMILIES, made, normal
 
+from sardonyx.emit import emit
+from sardonyx.emit.export import name_map
 from sardonyx.errors import RunError
 from sardonyx.kernel.ir import Kernel
 from sardonyx.native import NativeEngine
@@ -74,6 +76,20 @@ def test_where_the_batch_is_a_symbol_no_size_within_is() -> None:
     (launch,) = called(optimised(classifier(), "N"))
     assert launch.call is not None
     assert launch.call.bodies[0].program.is_fixed
+
+
+def test_the_map_of_exported_c_names_what_is_within() -> None:
+    program = optimised(classifier())
+    source = emit(program, plan(timeline_of(program)))
+    first, last = name_map(program, source)["operations"]
+    assert {n["op_type"] for n in last["nodes"]} == {"Gemm"}
+    assert "calls" not in last
+    (body,) = first["calls"]
+    assert [n["name"] for x in body["operations"] for n in x["nodes"]] == [
+        n["name"] for n in first["nodes"]
+    ]
+    assert all(x["function"] in source.main for x in body["operations"])
+    assert len(body["weights"]) == 3
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

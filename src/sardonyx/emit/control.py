@@ -23,7 +23,7 @@ def control(
     head = [f"{prefix}_context inner = *c;", f"inner.memory = {scratch[0]};"]
     match call.kind:
         case "Each":
-            return _each(launch, places, scratch[0], prefix, names[0])
+            return _each(call, places, scratch[0], prefix, names[0])
         case "Part":
             lines = [
                 _array("const void *const given", reads),
@@ -41,10 +41,10 @@ def control(
     return [f"  {line}" for line in (*head, *lines)]
 
 
-def _each(launch: Launch, places: Places, memory: str, prefix: str, name: str) -> list[str]:
+def _each(call: Call, places: Places, memory: str, prefix: str, name: str) -> list[str]:
     """All elements of a batch: as many as there are threads at a time, then one after the other."""
     elements = elements_of(name)
-    count = places.size(_length(launch.kernel.inputs[0]))
+    count = places.size(call.count)
     head = [f"{prefix}_context inner = *c;"]
     lines = [f"inner.memory = {memory};", f"{elements}(c, &inner, 0, {count});"]
     if places.worker:

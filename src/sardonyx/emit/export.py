@@ -18,6 +18,7 @@ from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
+from sardonyx.graph import Operation
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.types import Array, TensorType
 
@@ -123,33 +124,43 @@ def _units(source: Source) -> Iterator[str]:
 
 def name_map(program: Program, source: Source) -> dict[str, object]:
     """model.map.json: what the parts of the C are called in the model."""
-    offsets = {name: source.blob.find(array) for name, array in program.weights.items()}
     return {
         "numerics": {"revision": NUMERICS_REVISION, "fused": not source.unfused},
         "memory_bytes": source.memory,
         "weights_bytes": source.blob.size,
         "inputs": [_tensor(name, program.tensors[name]) for name in program.inputs],
         "outputs": [_tensor(name, program.tensors[name]) for name in program.outputs],
-        "operations": [
-            {
-                "number": i,
-                "function": source.functions[i],
-                "nodes": [
-                    {
-                        "name": op.origin.name,
-                        "path": list(op.origin.path),
-                        "op_type": op.op_type,
-                        "domain": op.domain,
-                        "since_version": op.since,
-                    }
-                    for op in launch.operations
-                ],
-                "reads": [name for name in launch.reads if name],
-                "writes": list(launch.writes),
-            }
-            for i, launch in enumerate(program.launches)
-        ],
-        "weights": {name: offset for name, offset in offsets.items() if offset is not None},
+        **_contents(program, source),
+    }
+
+
+def _contents(program: Program, source: Source) -> dict[str, object]:
+    """The operations and weights of a program, and of the programs that its operations call."""
+    offsets = {name: source.blob.find(array) for name, array in program.weights.items()}
+    operations = [
+        {
+            "number": i,
+            "function": source.functions[launch],
+            "nodes": [_node(op) for op in launch.operations],
+            "reads": [name for name in launch.reads if name],
+            "writes": list(launch.writes),
+        }
+        for i, launch in enumerate(program.launches)
+    ]
+    for found, launch in zip(operations, program.launches, strict=True):
+        if launch.call is not None:
+            found["calls"] = [_contents(body.program, source) for body in launch.call.bodies]
+    weights = {name: offset for name, offset in offsets.items() if offset is not None}
+    return {"operations": operations, "weights": weights}
+
+
+def _node(op: Operation) -> dict[str, object]:
+    return {
+        "name": op.origin.name,
+        "path": list(op.origin.path),
+        "op_type": op.op_type,
+        "domain": op.domain,
+        "since_version": op.since,
     }
 
 

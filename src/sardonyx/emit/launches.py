@@ -119,6 +119,7 @@ def _elements(launch: Launch, call: Call, places: Places, prefix: str, name: str
     lines, called = each_element(launch, call, places, name), elements_of(name)
     context = f"{prefix}_context"
     given = f"const {context} *c, {context} *inner, int64_t begin, int64_t end"
+    yield "/* Elements begin .. end - 1 of the batch, one after the other. */"
     yield _function(f"{called}({given})", lines)
     if places.worker:
         work = "const void *given, int64_t begin, int64_t end, int64_t worker"

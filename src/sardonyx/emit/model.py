@@ -18,7 +18,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
-from sardonyx.emit.source import Body, Extent, Program, Source
+from sardonyx.emit.source import Body, Extent, Launch, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.c99.prelude import END, prelude, tile_files
@@ -64,7 +64,7 @@ def emit(
     thread but the first needs so many bytes of scratch; the printer shares out work then.
     """
     symbols = (*symbols, *(e.symbol for e in extents))
-    seen = watched or {}
+    seen, functions = watched or {}, dict[Launch, str]()
     places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker or 0), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
@@ -81,10 +81,12 @@ def emit(
         return "\n".join([*(w.text for w in inside), *steps, ""]), f"{label}steps"
 
     def wrappers_of(program: Program, places: Places, label: str) -> list[Wrapper]:
-        return [
+        made = [
             wrapper(i, launch, places, shared, printer, prefix, section, label)
             for i, launch in enumerate(program.launches)
         ]
+        functions.update(zip(program.launches, (w.name for w in made), strict=True))
+        return made
 
     wrappers = wrappers_of(program, places, "")
     steps = _steps(
@@ -116,7 +118,7 @@ def emit(
         symbols=tuple(symbols),
         inputs=tuple(program.inputs),
         outputs=tuple(program.outputs),
-        functions=tuple(w.name for w in wrappers),
+        functions=functions,
         kernels=len(kernels),
         unfused=unfused,
         threads=worker is not None,

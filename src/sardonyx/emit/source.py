@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sardonyx.dims import Dim
 from sardonyx.emit.weights import Blob
 from sardonyx.graph import Operation
 from sardonyx.kernel.ir import Kernel
@@ -42,6 +43,8 @@ class Call(Protocol):
     def given(self) -> tuple[bool, bool]: ...
     @property
     def elements(self) -> int: ...
+    @property
+    def count(self) -> Dim: ...
 
 
 class Launch(Protocol):
@@ -99,8 +102,8 @@ class Source:
     parallel compilation. tiles: name -> text of the C files that many programs have. memory: N,
     the bytes of M; None where it depends on the dims. slots: what the offsets table holds, in
     order (empty where offsets are constants). symbols: what the dims table holds. functions:
-    launch -> its function's name. kernels: how many functions they share. unfused: whether
-    numerics="unfused". threads: whether a caller may supply a parallel_for.
+    launch, of control flow's bodies too -> its function's name. kernels: how many functions they
+    share. unfused: whether numerics="unfused". threads: whether a caller may supply a parallel_for.
     """
 
     prefix: str
@@ -114,7 +117,7 @@ class Source:
     symbols: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    functions: tuple[str, ...]
+    functions: Mapping[Launch, str]
     kernels: int
     unfused: bool
     threads: bool = False

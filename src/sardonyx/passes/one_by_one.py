@@ -20,7 +20,7 @@ from typing import TypeAlias
 from sardonyx.dims import Dim, product, symbols
 from sardonyx.kernel.expr import Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute
-from sardonyx.passes.elements import element_of
+from sardonyx.passes.elements import element_of, element_shape
 from sardonyx.passes.lower import calling
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.types import TensorType
@@ -68,12 +68,13 @@ def _sizes(program: Program) -> Iterator[Dim]:
 
 def _runs(program: Program, size: Dim) -> Iterator[list[_Single]]:
     """Launches in a row that can be done for one element each, and read nothing of one another but
-    that element."""
+    that element. Launches between them that read nothing of them may come before."""
     run: list[_Single] = []
     made = set[str]()
     for launch in program.launches:
         single = _single(launch, size, program)
-        if single is None or not made.isdisjoint({*launch.reads} - single.scanned):
+        whole = {*launch.reads} - (single.scanned if single else set())
+        if not made.isdisjoint(whole):
             yield run
             run, made = [], set()
         if single is not None:
@@ -99,14 +100,15 @@ def _single(launch: Launch, size: Dim, program: Program) -> _Single | None:
 
 def _gained(single: Launch, scanned: frozenset[str], size: Dim) -> int:
     """The bytes of activations of one element, if those of the batch are more than the caches
-    have, less those of weights. Operations without sums vanish into others."""
+    have, less those of weights. What sums without weights (attention) or not at all is mostly one
+    with others in the end."""
     kernel = single.kernel
     exprs = (s.expr for s in kernel.body if isinstance(s, Compute))
-    if not any(isinstance(e, Fold) for e in walk(*exprs)):
-        return 0
     reads = [(n, b) for n, b in zip(single.reads, kernel.inputs, strict=True) if b is not None]
-    moved = sum(map(_bytes, (*(b for n, b in reads if n in scanned), *kernel.outputs)))
     again = sum(_bytes(b) for n, b in reads if n not in scanned)
+    if not again or not any(isinstance(e, Fold) for e in walk(*exprs)):
+        return 0
+    moved = sum(map(_bytes, (*(b for n, b in reads if n in scanned), *kernel.outputs)))
     count = size if isinstance(size, int) else USUAL
     return (moved if count * moved > CACHED else 0) - again
 
@@ -152,7 +154,7 @@ def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> 
     tensors = {n: program.tensors[n] for n in captured}
     for n in (*scanned, *written):
         kind = program.tensors[n]
-        tensors[n] = TensorType(kind.dtype, (1, *(kind.shape or ())[1:]))
+        tensors[n] = TensorType(kind.dtype, element_shape(kind.shape or (), size))
     body = make(
         replace(
             program,
@@ -163,11 +165,12 @@ def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> 
             launches=tuple(x.launch for x in run),
         )
     )
-    call = Call("Each", (body,), elements=len(scanned))
+    call = Call("Each", (body,), elements=len(scanned), count=size)
     operations = tuple(dict.fromkeys(op for x in run for op in x.of.operations))
     launch = calling(operations, (*scanned, *fed), outputs, program.tensors, call)
-    at = program.launches.index(run[0].of)
-    launches = (*program.launches[:at], launch, *program.launches[at + len(run) :])
+    at, end = (program.launches.index(x.of) for x in (run[0], run[-1]))
+    between = (x for x in program.launches[at:end] if x not in inside)
+    launches = (*program.launches[:at], *between, launch, *program.launches[end + 1 :])
     kept = wanted | {*fed, *scanned}
     return replace(
         program,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
 from sardonyx.graph import Operation
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
@@ -54,7 +55,8 @@ class Call:
     inputs and outputs of the launch; "Each": the body for each element of a batch, in any order;
     it does not trap. states: the carried values. backward: of scanned inputs, then of outputs,
     which go from the last element to the first. given: whether there is a trip count, and a
-    condition. elements: of how many inputs, the first ones, "Each" reads an element."""
+    condition. count: the elements of the batch; elements: of how many inputs, the first ones, each
+    reads its rows."""
 
     kind: str
     bodies: tuple[Body, ...]
@@ -62,6 +64,7 @@ class Call:
     backward: tuple[bool, ...] = ()
     given: tuple[bool, bool] = (False, False)
     elements: int = 0
+    count: Dim = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
