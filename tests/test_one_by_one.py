@@ -147,7 +147,7 @@ MIXED: dict[str, Callable[[Net, str], str]] = {
     "the batch turned": lambda n, x: n.op("Transpose", x, perm=[1, 0, 2]),
     "the batch backwards": lambda n, x: n.op("Slice", x, *map(ints, (-1, -9, 0, -1))),
     "elements chosen": lambda n, x: n.op("Gather", x, ints(1, 1, 0, 3), axis=0),
-    "another first axis": lambda n, x: n.op("Reshape", x, ints(16, 4)),
+    "another first axis": lambda n, x: n.op("Reshape", x, ints(2, 32)),
     "one of the batch": lambda n, x: n.op("Gather", x, np.array(1), axis=0),
     "one more": lambda n, x: n.op("Concat", x, WEIGHT[:1], axis=0),
 }
@@ -167,6 +167,38 @@ def test_what_is_computed_within_an_element_is_apart(case: str) -> None:
 @pytest.mark.parametrize("case", MIXED)
 def test_what_mixes_the_batch_is_not(case: str) -> None:
     assert element_of(kernel(MIXED[case]), 4) is None
+
+
+@pytest.mark.parametrize("batch", ["", "N"])
+def test_windows_of_a_picture_are_rows_of_it(batch: str, always: None) -> None:
+    """Seen as (N * 4, 16, 4), each picture has four."""
+    net = Net()
+    x = net.feed("x", normal(np.random.default_rng(2), 3, 8, 8, 4))
+    x = net.op("Reshape", x, ints(-1, 2, 4, 2, 4, 4))
+    x = net.op("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    x = net.op("MatMul", net.op("Reshape", x, ints(-1, 16, 4)), WEIGHT[0])
+    net.give(net.op("Reshape", net.op("Softmax", x, axis=1), ints(-1, 4, 16, 4)))
+    (launch,) = optimised(net, batch).launches
+    assert launch.call is not None
+    assert launch.call.bodies[0].program.tensors[x].shape == (4, 16, 4)
+    check_engines(net)
+    found = NativeEngine(net.graph("N")).run(net.feeds)
+    want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
+    assert found[net.outputs[0]].tobytes() == want[net.outputs[0]].tobytes()
+
+
+def test_what_comes_before_a_run_does_not_end_it(always: None) -> None:
+    """A size, computed from a dim: no pass knows its value."""
+    net = Net()
+    x = net.op("Tanh", net.feed("x", normal(np.random.default_rng(2), 4, 4, 4)))
+    rows = net.op("Cast", net.op("Shape", x, end=1), to=1)
+    net.give(net.op("Tanh", net.op("Softmax", net.op("Mul", x, rows), axis=1)))
+    program = optimised(net, "N")
+    assert len(called(program)) == 1
+    assert [x.call is None for x in program.launches] == [True, False]
+    found = NativeEngine(net.graph("N")).run(net.feeds)
+    want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
+    assert found[net.outputs[0]].tobytes() == want[net.outputs[0]].tobytes()
 
 
 def test_an_index_that_may_be_out_of_bounds_is_found_where_it_is(always: None) -> None:
