@@ -61,6 +61,9 @@ def models() -> dict[str, Callable[[], onnx.ModelProto]]:
         "mobilenetv2_int8": partial(quantising.static, pictures.mobilenetv2),
         "mobilenetv2_full8": partial(quantising.static, pictures.mobilenetv2, full=True),
         "minilm_int8": partial(quantising.dynamic, sequences.minilm),
+        "mobilenetv2_b8": partial(_batch, pictures.mobilenetv2, 8),
+        "efficientnet_b8": partial(_batch, pictures.efficientnet, 8),
+        "unet_b8": partial(_batch, pictures.unet, 8),
         "boosted1": partial(small.boosted, 1),
         "boosted256": partial(small.boosted, 256),
     }
@@ -94,6 +97,14 @@ def inputs(path: Path) -> dict[str, np.ndarray]:
                 made = np.reshape(stated[f"value of {x.name}"], shape)
             feeds[x.name] = (random.standard_normal(shape) if made is None else made).astype(wanted)
     return feeds
+
+
+def _batch(made: Callable[[], onnx.ModelProto], size: int) -> onnx.ModelProto:
+    """The model for so many pictures."""
+    model = made()
+    for x in (*model.graph.input, *model.graph.output):
+        x.type.tensor_type.shape.dim[0].dim_value = size
+    return model
 
 
 def _light(name: str) -> onnx.ModelProto:
