@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sardonyx.emit import emit
 from sardonyx.emit.export import name_map
 from sardonyx.errors import RunError
 from sardonyx.kernel.ir import Kernel
+from sardonyx.measure.launches import timings
 from sardonyx.native import NativeEngine
 from sardonyx.passes import one_by_one
 from sardonyx.passes.constants import fold_constants
@@ -22,6 +24,8 @@ from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program, each
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import plan
+from sardonyx.settings import Tuning
+from sardonyx.tune import read
 from sardonyx.types import Array
 
 BATCH, SIZE = 3, 128
@@ -217,10 +221,40 @@ def test_an_index_that_may_be_out_of_bounds_is_found_where_it_is(always: None) -
     check_engines(net)
 
 
-def test_a_tensor_of_a_run_that_is_read_whole_ends_it(always: None) -> None:
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda n, x: n.op("MatMul", n.op("Exp", x), n.op("Sin", n.op("Exp", x))),
+        lambda n, x: n.op("MatMul", n.op("Exp", x), x),
+        lambda n, x: n.op("MatMul", x, n.op("Exp", x)),
+        lambda n, x: n.op("Exp", n.op("MatMul", x, x)),
+        lambda n, x: n.op("Add", n.op("MatMul", WEIGHT[0], x), n.op("Exp", x)),
+    ],
+)
+def test_a_tensor_is_read_whole_or_element_by_element(
+    build: Callable[[Net, str], str], always: None
+) -> None:
     net = Net()
-    x = net.op("Exp", net.feed("x", normal(np.random.default_rng(2), 4, 4)))
-    net.give(net.op("Tanh", net.op("MatMul", x, net.op("Sin", x))))
-    program = optimised(net)
-    assert all(x.kernel.name != "MatMul" or p is program for p, x in each(program))
+    net.give(net.op("Tanh", build(net, net.feed("x", normal(np.random.default_rng(2), 4, 4)))))
     check_engines(net)
+
+
+def test_schedules_of_elements_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path))
+    net = classifier()
+    table = tmp_path / "schedules.json"
+    engine = NativeEngine(net.graph(), tuning=Tuning(measure=True, file=table))
+    assert len(read(table)) > 1
+    want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
+    for name, y in engine.run(net.feeds).items():
+        assert y.tobytes() == want[name].tobytes()
+
+
+def test_what_is_done_several_times_is_timed_together() -> None:
+    net = classifier()
+    (run,) = timings(net.graph(), net.feeds, 1)
+    found = [op.op_type for x in run for op in x.work.operations]
+    assert sorted(found) == sorted(op.op_type for op in net.graph().operations)
+    assert all(x.duration > 0 for x in run)

@@ -68,7 +68,7 @@ def emit(
     places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker or 0), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
-        inner = Places(body.program, body.plan, places.blob, worker=places.worker)
+        inner = Places(body.program, body.plan, places.blob, places.symbols, worker=places.worker)
         inside = wrappers_of(body.program, inner, label)
         steps = _steps(
             body.program,

@@ -67,19 +67,23 @@ def _sizes(program: Program) -> Iterator[Dim]:
 
 
 def _runs(program: Program, size: Dim) -> Iterator[list[_Single]]:
-    """Launches in a row that can be done for one element each, and read nothing of one another but
-    that element. Launches between them that read nothing of them may come before."""
+    """Launches in a row that can be done for one element each, and read of one another, and of what
+    others of them read so, that element alone. Launches between them that read nothing of them may
+    come before."""
     run: list[_Single] = []
-    made = set[str]()
+    made, rows, whole = set[str](), set[str](), set[str]()
     for launch in program.launches:
         single = _single(launch, size, program)
-        whole = {*launch.reads} - (single.scanned if single else set())
-        if not made.isdisjoint(whole):
+        scanned = single.scanned if single else frozenset()
+        others = {n for n in launch.reads if n} - scanned
+        if others & (rows if single else made) or scanned & whole:
             yield run
-            run, made = [], set()
+            run, made, rows, whole = [], set(), set(), set()
         if single is not None:
             run.append(single)
             made.update(launch.writes)
+            rows.update(launch.writes, scanned)
+            whole |= others
     yield run
 
 
@@ -89,10 +93,11 @@ def _single(launch: Launch, size: Dim, program: Program) -> _Single | None:
     if made is None:
         return None
     kernel, inputs = made
-    reads = zip(launch.reads, launch.kernel.inputs, strict=True)
-    scanned = frozenset(n for n, b in reads if n is not None and b in inputs)
+    reads = [(n, b) for n, b in zip(launch.reads, launch.kernel.inputs, strict=True) if n]
+    scanned = frozenset(n for n, b in reads if b in inputs)
+    both = any(n in scanned and b not in inputs for n, b in reads)
     buffers = (*kernel.inputs, *kernel.outputs)
-    if not scanned or any(symbols(d) for b in buffers if b for d in b.shape):
+    if not scanned or both or any(symbols(d) for b in buffers if b for d in b.shape):
         return None
     single = replace(launch, kernel=kernel)
     return _Single(launch, single, scanned, _gained(single, scanned, size))
