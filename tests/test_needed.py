@@ -138,3 +138,18 @@ def test_an_index_outside_is_an_error_though_nobody_reads_what_it_gives() -> Non
     for schedule in (True, False):
         with pytest.raises(RunError, match="an index is out of bounds"):
             NativeEngine(net.graph(), schedule=schedule).run(net.feeds)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_mask_that_nothing_reads_is_not_made(read: bool) -> None:
+    """Of Dropout between convolutions, whose channels stay in blocks; where the batch is a symbol
+    no pass knows the mask."""
+    net = Net()
+    x = net.op("Conv", net.feed("x", random(1, 2, 16, 9, 9)), random(2, 32, 16, 1, 1))
+    y, mask = net.op("Dropout", x, count=2)
+    net.give(net.op("Conv", y, random(3, 16, 32, 1, 1)), *([mask] if read else []))
+    check_engines(net)
+    check_any_batch(net)
+    program = fold_constants(lower(net.graph("N")))
+    (made,) = (x for x in program.launches if x.kernel.name == "Dropout")
+    assert made.writes == ((y, mask) if read else (y,))

@@ -115,6 +115,19 @@ def test_the_trace_of_the_c_is_the_trace_of_the_machine(name: str, tmp_path: Pat
     assert compiled(graph, feeds, tmp_path, "-DSARDONYX_TRACE") == machines(graph, feeds)
 
 
+def test_a_view_may_have_another_result_beside_it(tmp_path: Path) -> None:
+    """Dropout's mask: its first result lies where its input lies, and nothing copies it."""
+    nodes = [
+        make_node("Relu", ["a"], ["b"]),
+        make_node("Dropout", ["b"], ["c", "mask"]),
+        make_node("Neg", ["c"], ["y"]),
+    ]
+    types = {"a": TensorType(t.float32, (3,))}
+    graph = graph_from_nodes(nodes, types=types, outputs=["y", "mask"])
+    feeds = {"a": np.array([-1, 0, 1], np.float32)}
+    assert compiled(graph, feeds, tmp_path, "-DSARDONYX_TRACE") == machines(graph, feeds)
+
+
 def flagged(
     nodes: list[NodeProto], dtype: t.DType, **feeds: list[float]
 ) -> tuple[Graph, dict[str, Array]]:

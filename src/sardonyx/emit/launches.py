@@ -7,8 +7,8 @@ places and sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sardonyx.dims import product
@@ -16,10 +16,9 @@ from sardonyx.emit.control import control, each_element, elements_of
 from sardonyx.emit.names import described, escaped, identifier
 from sardonyx.emit.places import Places
 from sardonyx.emit.source import Body, Call, Launch
-from sardonyx.errors import InternalError
 from sardonyx.kernel.c99.print_c import NAME, Function, buffers, wrapped
 from sardonyx.kernel.expr import Buffer
-from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.plan.kernels import in_place
 
 Section: TypeAlias = Callable[[Body, str], tuple[str, str]]
@@ -169,23 +168,21 @@ def _body(
     number: int, launch: Launch, places: Places, shared: Shared, printer: Printer
 ) -> tuple[list[str], bool]:
     """The statements of a wrapper, and whether they may trap."""
-    if places.plan is not None:
-        if _is_done(launch, places):
-            return [], False
-        same = _same(launch, places)
-        text, traps = _call(number, launch, places, shared, printer(launch.kernel, same))
-        return text, traps
-    return _choice(number, launch, places, shared, printer)
-
-
-def _is_done(launch: Launch, places: Places) -> bool:
-    """Whether every output is a view that lies where its input lies."""
     plan = places.plan
-    assert plan is not None
-    aliased = [name in plan.aliases for name in launch.writes]
-    if any(aliased) and not all(aliased):
-        raise InternalError(f"{launch.kernel.name}: some outputs are views, some are not")
-    return all(aliased) and bool(aliased)
+    if plan is None:
+        return _choice(number, launch, places, shared, printer)
+    given = zip(launch.writes, launch.kernel.outputs, strict=True)
+    kernel = _without(launch.kernel, {b for name, b in given if name in plan.aliases})
+    if not kernel.body:
+        return [], False
+    return _call(number, launch, places, shared, printer(kernel, _same(launch, places)))
+
+
+def _without(kernel: Kernel, done: Collection[Buffer]) -> Kernel:
+    """The kernel that makes its outputs but those that are done: views that lie where their inputs
+    lie."""
+    body = (s for s in kernel.body if not (isinstance(s, Compute) and s.buffer.root in done))
+    return replace(kernel, body=tuple(body)) if done else kernel
 
 
 def _same(launch: Launch, places: Places) -> dict[Buffer, Buffer]:
@@ -211,7 +208,14 @@ def _choice(
     for o, i in kernel.views:
         read = launch.reads[i]
         assert read is not None
-        lines.append(_equal(places, launch.writes[o], read) + " return;")
+        rest = _without(kernel, {kernel.outputs[o]})
+        call, traps = (
+            ([], False)
+            if not rest.body
+            else _call(number, launch, places, shared, printer(rest, {}))
+        )
+        lines += _instead(_equal(places, launch.writes[o], read), call)
+        any_traps |= traps
     pairs: dict[tuple[str, str], dict[Buffer, Buffer]] = {}
     for o, i in sorted(in_place(kernel)):
         x, read = kernel.inputs[i], launch.reads[i]
@@ -221,15 +225,17 @@ def _choice(
             pairs.setdefault((launch.writes[o], read), {})[x.root] = kernel.outputs[o].root
     for (write, read), same in pairs.items():
         call, traps = _call(number, launch, places, shared, printer(kernel, same))
-        lines += [
-            _equal(places, write, read) + " {",
-            *(f"  {x}" for x in call),
-            "    return;",
-            "  }",
-        ]
+        lines += _instead(_equal(places, write, read), call)
         any_traps |= traps
     call, traps = _call(number, launch, places, shared, printer(kernel, {}))
     return [*lines, *call], any_traps or traps
+
+
+def _instead(condition: str, call: Sequence[str]) -> list[str]:
+    """The call, and no more, where the condition holds."""
+    if not call:
+        return [f"{condition} return;"]
+    return [f"{condition} {{", *(f"  {x}" for x in call), "    return;", "  }"]
 
 
 def _equal(places: Places, write: str, read: str) -> str:

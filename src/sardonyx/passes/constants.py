@@ -22,6 +22,7 @@ LARGE = 256  # elements of a weight of which it is told how it came about
 def fold_constants(program: Program, fused: bool = True) -> Program:
     """Launches, and single Computes into temporaries, that read only weights become weights; stores
     at places that weights decide are made."""
+    program = drop_unused(program)
     weights = dict(program.weights)
     tensors, origins = dict(program.tensors), dict(program.origins)
     launches = []
