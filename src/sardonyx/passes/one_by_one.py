@@ -20,12 +20,14 @@ from typing import TypeAlias
 from sardonyx.dims import Dim, product, symbols
 from sardonyx.kernel.expr import Buffer, Fold, walk
 from sardonyx.kernel.ir import Compute
+from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.elements import element_of, element_shape
 from sardonyx.passes.lower import calling
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.types import TensorType
 
 CACHED = 4 << 20  # bytes that stay in the caches between two operations
+CUT = 4  # bytes that are moved for each that goes over an end of a run
 USUAL = 8  # elements of a batch whose size is a symbol
 Make: TypeAlias = Callable[[Program], Body]
 
@@ -45,17 +47,43 @@ def one_by_one(program: Program, make: Make) -> Program:
     """The program in which runs of operations are done for one element of the batch after the
     other. make: schedules and plans the program of one element."""
     found: list[list[_Single]] = []
+    best = 0
     for size in dict.fromkeys(_sizes(program)):
-        runs = [x for run in _runs(program, size) if (x := _most(run))]
-        if sum(_gain(x) for x in runs) > sum(_gain(x) for x in found):
-            found, batch = runs, size
+        runs = [_most(run) for run in _runs(program, size)]
+        gains = [_gain(program, run, size) for run in runs]
+        if sum(gains) > best:
+            found = [run for run, gain in zip(runs, gains, strict=True) if gain]
+            best, batch = sum(gains), size
     for run in found:
         program = _joined(program, run, batch, make)
     return program
 
 
-def _gain(run: Sequence[_Single]) -> int:
-    return sum(x.gain for x in run)
+def _gain(program: Program, run: Sequence[_Single], size: Dim) -> int:
+    """What a run gains, less what it costs that its ends are cut: what goes over them is laid out
+    as the model has it. 0 where that is not more than the caches have."""
+    scanned, _, outputs = _ends(program, run)
+    inside = {*scanned, *outputs} - {*program.inputs, *program.outputs}
+    cut = sum(_bytes(_element(program.tensors[n], size)) for n in inside)
+    gain = sum(x.gain for x in run) - CUT * cut
+    return gain if gain > CACHED else 0
+
+
+def _ends(
+    program: Program, run: Sequence[_Single]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """What a run reads element by element, what it reads whole, and what of it is read outside."""
+    inside = {x.of for x in run}
+    written = dict.fromkeys(n for x in run for n in x.of.writes)
+    read = dict.fromkeys(n for x in run for n in x.of.reads if n and n not in written)
+    scanned = tuple(n for n in read if any(n in x.scanned for x in run))
+    others = {n for x in program.launches if x not in inside for n in x.reads}
+    outputs = tuple(n for n in written if n in others or n in program.outputs)
+    return scanned, tuple(n for n in read if n not in scanned), outputs
+
+
+def _element(kind: TensorType, size: Dim) -> TensorType:
+    return TensorType(kind.dtype, element_shape(kind.shape or (), size))
 
 
 def _sizes(program: Program) -> Iterator[Dim]:
@@ -118,26 +146,26 @@ def _gained(single: Launch, scanned: frozenset[str], size: Dim) -> int:
     return (moved if count * moved > CACHED else 0) - again
 
 
-def _bytes(b: Buffer) -> int:
-    count = product(b.shape)
+def _bytes(x: Buffer | TensorType) -> int:
+    count = product(x.shape or ())
     assert isinstance(count, int)
-    return b.dtype.bytes(count)
+    return x.dtype.bytes(count)
 
 
 def _most(run: Sequence[_Single]) -> list[_Single]:
-    """The part of a run that gains most; none where none gains more than the caches have."""
-    best, first, total = (CACHED, 0, 0), 0, 0
+    """The part of a run that gains most, with what is one with its last operation in the end."""
+    best, total, begin = (0, 0, 0), 0, 0
     for i, x in enumerate(run):
         if total <= 0:
-            first, total = i, 0
+            begin, total = i, 0
         total += x.gain
         if total > best[0]:
-            best = total, first, i + 1
-    _, first, end = best
-    if first < end:
-        first -= sum(1 for _ in takewhile(_is_free, reversed(run[:first])))
+            best = total, begin, i + 1
+    _, begin, end = best
+    if begin < end:
+        begin = 0 if all(map(_is_free, run[:begin])) else begin
         end += sum(1 for _ in takewhile(_is_free, run[end:]))
-    return list(run[first:end])
+    return list(run[begin:end])
 
 
 def _is_free(x: _Single) -> bool:
@@ -147,19 +175,12 @@ def _is_free(x: _Single) -> bool:
 def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> Program:
     """The program with one launch for the run."""
     inside = {x.of for x in run}
-    written = dict.fromkeys(n for x in run for n in x.of.writes)
-    read = dict.fromkeys(n for x in run for n in x.of.reads if n and n not in written)
-    scanned = [n for n in read if any(n in x.scanned for x in run)]
-    captured = [n for n in read if n not in scanned]
-    outside = [x for x in program.launches if x not in inside]
-    wanted = {n for x in outside for n in x.reads} | {*program.outputs}
-    outputs = tuple(n for n in written if n in wanted)
+    scanned, captured, outputs = _ends(program, run)
     weights = {n: program.weights[n] for n in captured if n in program.weights}
-    fed = [n for n in captured if n not in weights]
+    fed = tuple(n for n in captured if n not in weights)
     tensors = {n: program.tensors[n] for n in captured}
-    for n in (*scanned, *written):
-        kind = program.tensors[n]
-        tensors[n] = TensorType(kind.dtype, element_shape(kind.shape or (), size))
+    for n in (*scanned, *(n for x in run for n in x.of.writes)):
+        tensors[n] = _element(program.tensors[n], size)
     body = make(
         replace(
             program,
@@ -176,9 +197,4 @@ def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> 
     at, end = (program.launches.index(x.of) for x in (run[0], run[-1]))
     between = (x for x in program.launches[at:end] if x not in inside)
     launches = (*program.launches[:at], *between, launch, *program.launches[end + 1 :])
-    kept = wanted | {*fed, *scanned}
-    return replace(
-        program,
-        launches=launches,
-        weights={n: v for n, v in program.weights.items() if n in kept},
-    )
+    return drop_unused(replace(program, launches=launches))
