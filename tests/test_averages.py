@@ -13,8 +13,9 @@ from test_passes import check, values
 from sardonyx import types as t
 from sardonyx.dims import substitute
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold
 from sardonyx.kernel.ir import For, Store, expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.slides import in_strips

@@ -8,8 +8,9 @@ from nets import Net, check_any_batch, check_engines
 from test_passes import check, values
 
 from sardonyx.kernel.c99.print_product import packed_product
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise

@@ -13,8 +13,9 @@ from test_targets import OF_BYTES, check_net
 
 from sardonyx import build
 from sardonyx import types as t
-from sardonyx.kernel.expr import Fold, Load, walk
+from sardonyx.kernel.expr import Fold, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.narrow import narrow

@@ -10,8 +10,9 @@ from nets import Net
 from test_passes import check, outputs, values
 
 from sardonyx.kernel.c99.schedule import print_scheduled
-from sardonyx.kernel.expr import Where, walk
+from sardonyx.kernel.expr import Where
 from sardonyx.kernel.ir import For, expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.choices import MANY
 from sardonyx.passes.columns import join_columns
 from sardonyx.passes.lower import lower

@@ -9,8 +9,9 @@ import pytest
 from nets import Net, check_any_batch, check_engines
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Cast, Fold, Load, walk
+from sardonyx.kernel.expr import Cast, Fold, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise

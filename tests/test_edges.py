@@ -18,8 +18,9 @@ from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.contract import terms_of
 from sardonyx.kernel.c99.edges import Edge, without_edges
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

@@ -14,9 +14,10 @@ from sardonyx import types as t
 from sardonyx.accuracy.double import arguments, distance, exact, inside, reference
 from sardonyx.accuracy.harness import UNARY, kernel_of, operands
 from sardonyx.kernel import elementary
-from sardonyx.kernel.expr import Alu, Cast, Const, Load, Where, walk
+from sardonyx.kernel.expr import Alu, Cast, Const, Load, Where
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.types import Array, DType
 
 INF, NAN = math.inf, math.nan

@@ -10,8 +10,9 @@ import pytest
 from nets import Net, check_engines
 from test_passes import check, values
 
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower

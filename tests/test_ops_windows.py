@@ -11,8 +11,9 @@ from op_runs import compare, lowered, normal, run
 
 from sardonyx.dims import symbol
 from sardonyx.errors import RunError
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.walk import walk
 from sardonyx.types import Array
 
 N = symbol("N")

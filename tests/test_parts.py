@@ -10,8 +10,9 @@ from nets import Net, check_engines
 from test_passes import check, values
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Where, walk
+from sardonyx.kernel.expr import Where
 from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 

@@ -15,10 +15,11 @@ from nets import Net
 
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Buffer, Load, Where, walk, where
+from sardonyx.kernel.expr import Buffer, Load, Where, where
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.verify import verify as verify_kernel
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.lower import lower

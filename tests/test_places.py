@@ -12,9 +12,10 @@ from test_passes import check, outputs, values
 
 from sardonyx.errors import RunError
 from sardonyx.kernel.c99.schedule import print_scheduled
-from sardonyx.kernel.expr import Load, Where, walk
+from sardonyx.kernel.expr import Load, Where
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.verify import settle
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.places import known_places

@@ -8,8 +8,9 @@ from nets import Net, check_engines
 from test_maxima import placed
 from test_passes import check, values
 
-from sardonyx.kernel.expr import Load, walk
+from sardonyx.kernel.expr import Load
 from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 

@@ -7,8 +7,9 @@ import pytest
 from nets import Net, check_any_batch, check_engines
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, walk
+from sardonyx.kernel.expr import Alu
 from sardonyx.kernel.ir import expressions
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.unsigned import hold_unsigned

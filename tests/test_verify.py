@@ -26,12 +26,12 @@ from sardonyx.kernel.expr import (
     alu,
     cast,
     const,
-    walk,
     where,
 )
 from sardonyx.kernel.forms import Forms
 from sardonyx.kernel.ir import Compute, Kernel, expressions, statements
 from sardonyx.kernel.verify import checks, settle, unproven, verify
+from sardonyx.kernel.walk import walk
 
 n, m, h = symbol("n"), symbol("m"), symbol("h")
 

@@ -11,8 +11,9 @@ from nets import Net, check_engines
 from test_half import values
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Fold, Load, walk
+from sardonyx.kernel.expr import Fold, Load
 from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 

@@ -11,10 +11,11 @@ from sardonyx import types as t
 from sardonyx.errors import InvalidModel, RunError, SardonyxError
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel.build import operand
-from sardonyx.kernel.expr import Buffer, Expr, Load, Where, is_move, walk
+from sardonyx.kernel.expr import Buffer, Expr, Load, Where
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.verify import settle
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.ops import registry
 from sardonyx.ops.body import Body
 from sardonyx.ops.registry import find, find_host

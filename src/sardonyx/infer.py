@@ -36,10 +36,11 @@ from sardonyx.feeds import unified
 from sardonyx.graph import Graph, Operation
 from sardonyx.kernel import interpret, symbolic
 from sardonyx.kernel.build import Tensor, operand
-from sardonyx.kernel.expr import Load, walk
+from sardonyx.kernel.expr import Load
 from sardonyx.kernel.ir import Kernel, expressions, statements
 from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.kernel.verify import settle
+from sardonyx.kernel.walk import walk
 from sardonyx.ops.registry import Operator, find, find_host, lower, refusal, sized_by
 from sardonyx.types import Array, DType, TensorType
 

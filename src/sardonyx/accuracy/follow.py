@@ -25,10 +25,11 @@ from sardonyx.graph import Graph, Operation
 from sardonyx.host import perform
 from sardonyx.infer import kernel_of
 from sardonyx.kernel.decide import Followed, followed
-from sardonyx.kernel.expr import Load, walk
+from sardonyx.kernel.expr import Load
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.intervals import Maker
 from sardonyx.kernel.ir import Kernel, expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.machine import Segment
 from sardonyx.ops.body import Body
 from sardonyx.ops.registry import find_host

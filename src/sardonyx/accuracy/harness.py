@@ -16,8 +16,9 @@ from sardonyx.errors import BuildError
 from sardonyx.kernel import elementary
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.c99.print_c import prelude, print_c
-from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where, walk
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.walk import walk
 from sardonyx.types import Array, DType
 
 BLOCK = 4096

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Load, Local, children, walk
+from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Load, Local
 from sardonyx.kernel.ir import Kernel, Store, expressions, statements
 from sardonyx.kernel.recognise import call
+from sardonyx.kernel.walk import children, walk
 
 FUNCTIONS = {
     "acos": "|x| > 1", "acosh": "x < 1", "asin": "|x| > 1", "atanh": "|x| > 1", "cos": "x infinite",

@@ -26,10 +26,10 @@ from sardonyx.kernel.expr import (
     Local,
     Size,
     Where,
-    children,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
 from sardonyx.kernel.recognise import call
+from sardonyx.kernel.walk import children
 from sardonyx.types import DType
 
 INFIX = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx.dims import Dim
-from sardonyx.kernel.expr import Axis, Expr, Load, children, walk
+from sardonyx.kernel.expr import Axis, Expr, Load
+from sardonyx.kernel.walk import children, walk
 
 
 def read_as_one(a: Axis, b: Axis, parts: Sequence[Expr]) -> bool:

@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, Sym, at_least, atom, floordiv, substitute
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Size, alu, lift, walk
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Size, alu, lift
+from sardonyx.kernel.walk import walk
 
 
 @lru_cache(maxsize=4096)

@@ -34,10 +34,10 @@ from sardonyx.kernel.expr import (
     cast,
     constant_buffer,
     lift,
-    walk,
     widen,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.types import Array, DType
 
 

@@ -27,7 +27,6 @@ from sardonyx.kernel.expr import (
     Load,
     Where,
     alu,
-    children,
     const,
     where,
     widen,
@@ -35,6 +34,7 @@ from sardonyx.kernel.expr import (
 from sardonyx.kernel.intervals import COMPARED, Intervals, Maker, assembled, maker_of
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
 from sardonyx.kernel.rewrite import rebuilt
+from sardonyx.kernel.walk import children
 
 Decided = tuple[Expr, Expr | None]  # the value, and whether it is in doubt (None: never)
 

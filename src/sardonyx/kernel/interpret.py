@@ -32,10 +32,6 @@ from sardonyx.kernel.expr import (
     Local,
     Size,
     Where,
-    children,
-    free_axes,
-    is_move,
-    walk,
 )
 from sardonyx.kernel.folds import fused_dot, identity, lanes, select
 from sardonyx.kernel.ir import (
@@ -50,6 +46,7 @@ from sardonyx.kernel.ir import (
     lasting,
     statements,
 )
+from sardonyx.kernel.walk import children, free_axes, is_move, walk
 from sardonyx.types import Array
 
 BUDGET = 1 << 22  # elements of one evaluated operand of a fold

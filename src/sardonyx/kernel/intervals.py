@@ -50,10 +50,10 @@ from sardonyx.kernel.expr import (
     Where,
     alu,
     cast,
-    children,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.recognise import Call, calls
+from sardonyx.kernel.walk import children
 
 Truth: TypeAlias = tuple[Expr, Expr]  # surely, perhaps
 COMPARED = ("lt", "le", "eq", "ne", "isnan", "signbit")

@@ -41,7 +41,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Local, Size, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Local, Size
+from sardonyx.kernel.walk import walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,9 +22,6 @@ from sardonyx.kernel.expr import (
     Local,
     Size,
     Where,
-    bound,
-    children,
-    walk,
 )
 from sardonyx.kernel.ir import (
     Compute,
@@ -37,6 +34,7 @@ from sardonyx.kernel.ir import (
     expressions,
     statements,
 )
+from sardonyx.kernel.walk import bound, children, walk
 
 KNOWN = (Const, Size, Axis, Local, Load, Alu, Cast, Where, Fold, Iterate)
 FOLD_DTYPES = {"and": "b", "or": "b", "min": "fiub", "max": "fiub"}  # the others: "fiu"

@@ -41,13 +41,13 @@ from sardonyx.kernel.expr import (
     alu,
     cast,
     const,
-    walk,
     where,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.ranges import is_plain
 from sardonyx.kernel.recognise import call
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.types import DType
 
 UNDERFLOW, WRAP, DIVISION, DOMAIN = range(4)

@@ -6,8 +6,9 @@ stored. So what is written only to be read by such operations needs no canonical
 
 from __future__ import annotations
 
-from sardonyx.kernel.expr import Alu, Buffer, Expr, Fold, Load, children, walk
+from sardonyx.kernel.expr import Alu, Buffer, Expr, Fold, Load
 from sardonyx.kernel.ir import Kernel, expressions, statements
+from sardonyx.kernel.walk import children, walk
 
 ARITHMETIC = frozenset(("add", "sub", "mul", "div", "fma"))
 FOLDS = frozenset(("sum", "dot", "min", "max"))

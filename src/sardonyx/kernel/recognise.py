@@ -17,20 +17,8 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel import elementary
-from sardonyx.kernel.expr import (
-    Alu,
-    Cast,
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Local,
-    Size,
-    Where,
-    children,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Fold, Iterate, Load, Local, Size, Where
+from sardonyx.kernel.walk import children, walk
 from sardonyx.types import DType
 
 Call: TypeAlias = tuple[str, tuple[Expr, ...]]

@@ -6,19 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sardonyx.kernel.affine import affine, expression
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Cast,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Where,
-    alu,
-    reinterpret,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Fold, Iterate, Load, Where, alu, reinterpret
+from sardonyx.kernel.walk import walk
 
 Loads = Callable[[Load], Expr | None]
 

@@ -12,22 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Local,
-    Size,
-    Where,
-    alu,
-    children,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Local, Size, Where, alu
 from sardonyx.kernel.ir import Set, Stmt, Store
+from sardonyx.kernel.walk import children, walk
 
 Target: TypeAlias = tuple[Buffer, tuple[Expr, ...], Expr]
 

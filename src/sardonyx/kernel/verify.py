@@ -31,8 +31,6 @@ from sardonyx.kernel.expr import (
     Load,
     Local,
     Where,
-    children,
-    walk,
 )
 from sardonyx.kernel.forms import Facts, Forms, with_fact
 from sardonyx.kernel.ir import (
@@ -48,6 +46,7 @@ from sardonyx.kernel.ir import (
     statements,
 )
 from sardonyx.kernel.legal import faults
+from sardonyx.kernel.walk import children, walk
 
 Unproven = dict[Load, tuple[int, ...]]
 

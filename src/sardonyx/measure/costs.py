@@ -12,8 +12,9 @@ from sardonyx.errors import SardonyxError, Undetermined
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, kernel_of
 from sardonyx.kernel.c99.contract import terms_of
-from sardonyx.kernel.expr import Fold, walk
+from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.plan import plan
 from sardonyx.plan.kernels import timeline_of

@@ -22,9 +22,10 @@ from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import MOST_ROWS, Contraction, contraction, terms_of
 from sardonyx.kernel.c99.edges import Edge, both, taken
 from sardonyx.kernel.c99.print_product import MOST_LOOPS, rows_of, runs_of
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, children, walk
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import children, walk
 from sardonyx.passes.known import Known, known_to
 from sardonyx.passes.pack import is_constant
 from sardonyx.passes.program import Launch

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Fold, Iterate, Where, is_move, walk
+from sardonyx.kernel.expr import Fold, Iterate, Where
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program, by_launch, by_statement
 from sardonyx.types import Array, TensorType

@@ -19,8 +19,9 @@ from typing import TypeGuard
 from sardonyx.dims import extreme, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_product import Product, packed_product
-from sardonyx.kernel.expr import Axis, Buffer, Fold, Load, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load, lift
 from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, statements
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.blocks import Block, Parts, in_place, rows_of
 from sardonyx.passes.pack import FEW_ROWS
 from sardonyx.passes.program import Launch, Program, merged

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from itertools import product as cartesian
 from math import copysign, prod
 
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, const, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, const, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from sardonyx.dims import Dim, extreme, floordiv
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, lift
 from sardonyx.kernel.ir import Compute, If, Kernel, Stmt, Store, mapped, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import checks
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.rows import at_own, in_rows, inlined
 from sardonyx.types import DType
 

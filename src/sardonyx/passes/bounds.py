@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Alu, Buffer, Cast, Expr, Load, const, walk
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Expr, Load, const
 from sardonyx.kernel.forms import DIVISIONS
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program
 

@@ -8,9 +8,10 @@ from operator import and_
 
 from sardonyx.dims import Dim
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.expr import Buffer, Expr, Load, walk
+from sardonyx.kernel.expr import Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Store, expressions, mapped, statements
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch
 
 Starts = tuple[int, ...]

@@ -24,24 +24,11 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, atom
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LIMIT, WHOLE, terms_of, widened
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Fold,
-    Load,
-    alu,
-    cast,
-    free_axes,
-    lift,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Fold, Load, alu, cast, lift
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.verify import unproven
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.fewer import window_of
 from sardonyx.passes.padding import is_scalar
 from sardonyx.passes.program import Launch, unused

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sardonyx.dims import Dim, product
-from sardonyx.kernel.expr import Fold, Iterate, walk
+from sardonyx.kernel.expr import Fold, Iterate
 from sardonyx.kernel.ir import Kernel
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program, merged
 from sardonyx.passes.rows import computes, runs
 

@@ -17,10 +17,11 @@ from typing import TypeAlias
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.print_tiles import across
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, is_move, lift, walk
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, lift
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.program import Launch, Program
 
 MOST = 256  # sides that one loop becomes

@@ -17,10 +17,11 @@ from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.print_along import packed_along
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
 from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sardonyx.dims import Dim, product
-from sardonyx.kernel.expr import Buffer, Expr, Load, is_move, walk
+from sardonyx.kernel.expr import Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Store
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.choices import FEWEST, WIDE, Side, is_short, loops, sides
 from sardonyx.passes.fuse import renamed
 from sardonyx.passes.program import Launch, Program

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from sardonyx.errors import RunError
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Size, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Size
 from sardonyx.kernel.interpret import extents, interpret
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, statements
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Origin, Program, unused
 from sardonyx.passes.scattered import assigned, scatter_of
 from sardonyx.types import Array, TensorType, float32

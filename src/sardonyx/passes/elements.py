@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from sardonyx.dims import Dim, divide, symbols
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Size, bound, children, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Size
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import bound, children, walk
 
 
 def element_shape(shape: Sequence[Dim], size: Dim) -> tuple[Dim, ...] | None:

@@ -8,8 +8,9 @@ from sardonyx import types as t
 from sardonyx.dims import product
 from sardonyx.kernel.c99.contract import contraction
 from sardonyx.kernel.c99.print_product import is_walked
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch
 
 

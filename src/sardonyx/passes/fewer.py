@@ -21,9 +21,10 @@ from sardonyx import types as t
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.contract import factors
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, cast, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, cast, lift
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.ops.winograd import both_ways
 from sardonyx.passes.layout import KINDS
 from sardonyx.passes.program import Launch, Program, by_launch, unused

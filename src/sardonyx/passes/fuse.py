@@ -16,23 +16,11 @@ from dataclasses import dataclass, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Where,
-    children,
-    free_axes,
-    is_move,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import unproven
+from sardonyx.kernel.walk import children, free_axes, is_move, walk
 from sardonyx.ops.registry import INTERNAL
 from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.choices import is_short

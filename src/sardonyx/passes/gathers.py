@@ -17,9 +17,10 @@ from math import prod
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.program import Launch, Program
 
 LEAST = 2  # how many times fewer elements are gathered than they are read

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from sardonyx.dims import Dim
 from sardonyx.graph import Operation
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import seen_as

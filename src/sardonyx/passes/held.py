@@ -21,23 +21,11 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.kernel.c99.held import EIGHT, Held
 from sardonyx.kernel.c99.print_product import Product, packed_product
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Where,
-    cast,
-    free_axes,
-    walk,
-    where,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Where, cast, where
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.known import with_known
 from sardonyx.passes.program import Origin, Program
 from sardonyx.types import Array, DType

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from sardonyx.kernel.expr import Buffer, Expr, Load, Where, walk
+from sardonyx.kernel.expr import Buffer, Expr, Load, Where
 from sardonyx.kernel.ir import Compute, For, If, Set, Stmt, Store, statements
 from sardonyx.kernel.rewrite import rebuilt
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import Array, DType, TensorType
 

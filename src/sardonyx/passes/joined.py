@@ -14,8 +14,9 @@ from math import inf
 
 from sardonyx.dims import Dim, at_least, product, substitute, symbols
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Load, is_move, walk
+from sardonyx.kernel.expr import Axis, Load
 from sardonyx.kernel.ir import Compute, expressions, statements
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.boxes import Box, Sizes, Starts, may_read, reading, writing
 from sardonyx.passes.choices import Side, loops, sides
 from sardonyx.passes.program import Launch, Program

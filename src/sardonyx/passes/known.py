@@ -14,23 +14,11 @@ from functools import partial
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Cast,
-    Expr,
-    Fold,
-    Load,
-    alu,
-    children,
-    free_axes,
-    is_move,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Load, alu
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import children, free_axes, is_move, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType

@@ -18,9 +18,10 @@ from sardonyx.dims import Dim, at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, position, quotient_of
 from sardonyx.kernel.c99.along import along_of, pays
 from sardonyx.kernel.c99.contract import factors
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, free_axes, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift
 from sardonyx.kernel.ir import Compute, Stmt, expressions
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in

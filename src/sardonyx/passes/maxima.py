@@ -30,11 +30,11 @@ from sardonyx.kernel.expr import (
     const,
     lift,
     reinterpret,
-    walk,
 )
 from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
 

@@ -17,9 +17,10 @@ from functools import partial
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast, walk
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.bytes import of_bytes
 from sardonyx.passes.program import Launch, Program, by_launch, by_statement, unused
 from sardonyx.types import Array, TensorType

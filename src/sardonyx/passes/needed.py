@@ -20,9 +20,10 @@ from typing import TypeAlias, TypeVar
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.affine import affine, bounds, expression, replace_axes
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.fuse import may_trap
 from sardonyx.passes.program import Launch, Program
 

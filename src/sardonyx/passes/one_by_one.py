@@ -18,8 +18,9 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from sardonyx.dims import Dim, product, symbols
-from sardonyx.kernel.expr import Buffer, Fold, walk
+from sardonyx.kernel.expr import Buffer, Fold
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.elements import element_of, element_shape
 from sardonyx.passes.lower import calling

@@ -27,21 +27,10 @@ from sardonyx.kernel.c99.contract import (
     widened,
 )
 from sardonyx.kernel.c99.edges import without_edges
-from sardonyx.kernel.expr import (
-    Axis,
-    Buffer,
-    Const,
-    Expr,
-    Fold,
-    Load,
-    Local,
-    free_axes,
-    lift,
-    walk,
-    where,
-)
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, Local, lift, where
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, statements
 from sardonyx.kernel.rewrite import canonical, rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.program import Launch, Program
 
 FEW_ROWS = 4  # with fewer rows, packing on the fly costs more than it gives

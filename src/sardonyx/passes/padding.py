@@ -13,9 +13,10 @@ from sardonyx.kernel.c99.along import along_of, pays
 from sardonyx.kernel.c99.contract import factors
 from sardonyx.kernel.c99.print_lanes import suits_lanes
 from sardonyx.kernel.c99.windows import window_of
-from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load, walk
+from sardonyx.kernel.expr import Alu, Buffer, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.absent import drop_absent, is_taken, leave_out
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, unused

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, Where, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, Where
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.walk import walk
 
 AXES = 7  # of transformed patches: two in the tile, sample, rows, columns, blocks, channels
 

@@ -23,21 +23,10 @@ from functools import reduce
 from sardonyx import types as t
 from sardonyx.dims import Dim, divide, product
 from sardonyx.kernel.c99.contract import LANES
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Buffer,
-    Const,
-    Expr,
-    Fold,
-    Load,
-    Where,
-    free_axes,
-    lift,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Load, Where, lift
 from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program
 

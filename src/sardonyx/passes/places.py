@@ -30,12 +30,12 @@ from sardonyx.kernel.expr import (
     cast,
     constant_buffer,
     lift,
-    walk,
 )
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import checks
+from sardonyx.kernel.walk import walk
 from sardonyx.ops.index import index_type
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.known import Known, known_to

@@ -17,9 +17,10 @@ from typing import TypeAlias
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
 from sardonyx.graph import Operation
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Kernel, mapped
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 

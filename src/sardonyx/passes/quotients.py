@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Load, alu, walk
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Load, alu
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.known import Known, with_known
 from sardonyx.passes.program import Program
 from sardonyx.types import Array, DType

@@ -8,10 +8,11 @@ from dataclasses import replace
 from sardonyx.dims import divide
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.contract import is_multiple
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift
 from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.types import TensorType
 
 LANES = 16

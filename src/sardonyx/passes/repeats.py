@@ -15,10 +15,11 @@ from math import prod
 
 import numpy as np
 
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, free_axes, is_move, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, is_move, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.known import Known, known_to
 from sardonyx.passes.program import Launch, Program

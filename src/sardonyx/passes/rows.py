@@ -18,9 +18,10 @@ from itertools import takewhile
 
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load, is_move, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, nested, statements
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.program import Launch, Program
 
 CHEAP = 4  # floating-point operations that may be done again at each reader

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Axis, Buffer, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Load
 from sardonyx.kernel.ir import Compute, For, Kernel, Store, expressions
+from sardonyx.kernel.walk import walk
 from sardonyx.types import Array
 
 

@@ -20,7 +20,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.c99.share import is_sure
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -33,6 +33,7 @@ from sardonyx.kernel.ir import (
     statements,
 )
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.program import Launch, Program
 
 LEAST = 12  # rows: with fewer, one thread takes longer for what the blocks read again

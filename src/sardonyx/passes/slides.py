@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program
 
 STRIPS = (16, 8)

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sardonyx.dims import Dim
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, lift
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType

@@ -17,10 +17,11 @@ from sardonyx import types as t
 from sardonyx.graph import Operation
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Load, cast, free_axes, lift, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Load, cast, lift
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.known import known_to
 from sardonyx.passes.program import Launch, Program, unused

@@ -20,10 +20,11 @@ from typing import TypeAlias
 from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.c99.print_product import packed_product
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, Local, lift, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, Local, lift
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, nested
 from sardonyx.kernel.rewrite import canonical, rewrite
 from sardonyx.kernel.unroll import Pool, Target, assignments
+from sardonyx.kernel.walk import walk
 from sardonyx.ops.common import minimum
 from sardonyx.ops.window import conjunction, within
 from sardonyx.passes.patches import Outputs, Patch, loads_of, outputs_of, patch_of, transform_in

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sardonyx.dims import product
-from sardonyx.kernel.expr import Axis, Buffer, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load
 from sardonyx.kernel.ir import Compute, expressions
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
 

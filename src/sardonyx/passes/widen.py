@@ -18,9 +18,10 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import at_least, product
-from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, cast, walk
+from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, cast
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, expressions, mapped, statements
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program, by_launch, unused
 from sardonyx.types import Array, TensorType
 

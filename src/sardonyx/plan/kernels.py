@@ -9,8 +9,9 @@ from sardonyx.dims import Dim, product, substitute
 from sardonyx.errors import InternalError
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.kernel.affine import position
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.kernel.walk import walk
 from sardonyx.plan.outline import byte_size
 from sardonyx.plan.timeline import Step, Timeline
 from sardonyx.types import TensorType

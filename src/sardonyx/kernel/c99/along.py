@@ -25,8 +25,9 @@ from sardonyx.kernel.c99.contract import (
     tail_of,
     terms_of,
 )
-from sardonyx.kernel.expr import Axis, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Fold, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 FEW, MOST = 12, 32  # filters: with more than these, blocks of them are full enough
 NEAR = 8192  # weights of more than a few filters: each tile reads what lines of them it needs again

@@ -15,8 +15,9 @@ from sardonyx.dims import Dim, at_least
 from sardonyx.kernel.affine import affine, remainder
 from sardonyx.kernel.c99.share import is_sure, share_of_loop
 from sardonyx.kernel.c99.work import UNIT, work
-from sardonyx.kernel.expr import Buffer, Expr, Load, walk
+from sardonyx.kernel.expr import Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, For, Kernel, Stmt, Store, expressions, statements
+from sardonyx.kernel.walk import walk
 
 Place = tuple[Buffer, Sequence[Expr] | None]  # what is touched, and where; None: anywhere
 

@@ -24,21 +24,9 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.c99.edges import Edge, without_edges
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Cast,
-    Const,
-    Expr,
-    Fold,
-    Load,
-    alu,
-    cast,
-    children,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Load, alu, cast
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import children, free_axes, walk
 from sardonyx.types import DType
 
 LANES = 16

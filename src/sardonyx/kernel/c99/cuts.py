@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where, children, free_axes, walk
+from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where
+from sardonyx.kernel.walk import children, free_axes, walk
 
 PART = 26  # cycles from one cut to the next
 SOME = 8  # rows of 16 elements that go from part to part together

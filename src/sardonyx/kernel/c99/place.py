@@ -15,22 +15,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sardonyx.dims import at_least
-from sardonyx.kernel.expr import (
-    Axis,
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Local,
-    Size,
-    Where,
-    bound,
-    children,
-    walk,
-)
+from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Iterate, Load, Local, Size, Where
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.verify import checks
+from sardonyx.kernel.walk import bound, children, walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,20 +18,10 @@ from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.place import Block, checked, place
 from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Cast,
-    Fold,
-    Iterate,
-    Load,
-    Local,
-    Where,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Cast, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 
 LEAST = 10  # operations; of fewer, the processor has enough in flight
 MOST = 300  # operations in a straight strip: gcc unrolls no more

@@ -25,7 +25,7 @@ from sardonyx.kernel.c99.spelling import SPELLING as SPELLING
 from sardonyx.kernel.c99.spelling import c_type, literal, parts
 from sardonyx.kernel.c99.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
 from sardonyx.kernel.c99.writer import LITERAL_EXTENT
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, Where, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, Where
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -39,6 +39,7 @@ from sardonyx.kernel.ir import (
     statements,
 )
 from sardonyx.kernel.ranges import inside
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.types import pack, uint8
 
 NAME = "@"  # stands for the function's name in its text

@@ -13,8 +13,9 @@ from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Axis, Expr, Fold, Local, free_axes
+from sardonyx.kernel.expr import Axis, Expr, Fold, Local
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes
 
 SHORTEST = 4  # lanes that are a vector
 Field = tuple[str, str]  # type, name

@@ -23,9 +23,10 @@ from sardonyx.kernel.c99.print_taps import Few, added, few_of, in_turns, is_shor
 from sardonyx.kernel.c99.share import LINE
 from sardonyx.kernel.c99.spelling import c_type, literal
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text, stored
-from sardonyx.kernel.expr import Axis, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 LEAST = 8  # a shorter innermost axis is not worth a strip, but of chains, which wait for themselves
 FAR = 512  # elements between terms, from which on more lanes are taken together

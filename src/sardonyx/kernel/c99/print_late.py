@@ -20,10 +20,11 @@ from sardonyx import types as t
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_abreast import VECTOR, Beside, abreast_of, print_abreast
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Axis, Buffer, Fold, Iterate, Load, Local, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Iterate, Load, Local
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, expressions, statements
 from sardonyx.kernel.ranges import inside
+from sardonyx.kernel.walk import walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 from sardonyx.kernel.c99.print_abreast import VECTOR, abreast_of
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where, walk
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import walk
 
 LEAST = 40  # operations that the short way leaves out
 MOST = 30  # operations before it is known whether it may be taken

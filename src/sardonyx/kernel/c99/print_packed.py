@@ -12,8 +12,9 @@ from sardonyx.dims import product
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Axis, Expr, Fold, Iterate, Load, Where, children, free_axes, walk
+from sardonyx.kernel.expr import Axis, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import children, free_axes, walk
 
 STRIP = 64
 ROOM = 2 * STRIP  # gcc 12 at -O3 counts with, and warns of, one vector more than there is

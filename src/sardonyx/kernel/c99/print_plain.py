@@ -29,7 +29,8 @@ from sardonyx.kernel.c99.contract import (
 from sardonyx.kernel.c99.print_finish import blocks_of, finishing
 from sardonyx.kernel.c99.spelling import literal
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, is_bound
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load, walk
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load
+from sardonyx.kernel.walk import walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,18 +28,9 @@ from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
 from sardonyx.kernel.c99.print_share import Scope, shared_batch
 from sardonyx.kernel.c99.share import can_share
 from sardonyx.kernel.c99.write import Writer
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Const,
-    Expr,
-    Fold,
-    Load,
-    Where,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Where
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 MOST_LOOPS = 3  # loops around a run
 LONGEST = 256  # terms of a run that is not cut

@@ -15,20 +15,10 @@ from sardonyx.dims import at_least
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.print_c import is_pair, is_run, rolled
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, inside_text, is_chosen, stored
-from sardonyx.kernel.expr import (
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Local,
-    Where,
-    children,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Const, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import children, free_axes, walk
 
 
 def rows_of(s: Compute) -> list[Load]:

@@ -20,23 +20,10 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.c99.spelling import c_type, suffix
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Cast,
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Local,
-    Where,
-    children,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import children, free_axes, walk
 from sardonyx.types import DType
 
 

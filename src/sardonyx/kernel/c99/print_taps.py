@@ -18,9 +18,10 @@ from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, alu, free_axes, lift, walk
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, alu, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import free_axes, walk
 
 SIMPLE = 4  # operations of a term that is printed for each partial sum
 SHORT = 32  # terms of a window that is not looped over

@@ -15,8 +15,9 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.c99.place import Block, place
 from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Size, Where, free_axes, walk
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load, Size, Where
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 TILE = 16  # elements: a line of memory of float32
 LINE, BLOCK = 64, 8  # bytes of a line, elements of a block

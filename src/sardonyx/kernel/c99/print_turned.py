@@ -19,20 +19,9 @@ from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.print_strip import hoisted, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import (
-    Alu,
-    Axis,
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Size,
-    Where,
-    free_axes,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Iterate, Load, Size, Where
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 TILE, TURNED = 16, 8  # elements of a tile each way; rows that are turned at once
 

@@ -12,8 +12,9 @@ matter which of them is long.
 from __future__ import annotations
 
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Expr, Fold, Iterate, Load, walk
+from sardonyx.kernel.expr import Expr, Fold, Iterate, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import walk
 
 AT_ONCE = (10, 4)
 LONG = 16  # steps, from which on it is asked whether walks have ended

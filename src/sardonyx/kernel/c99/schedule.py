@@ -57,9 +57,10 @@ from sardonyx.kernel.c99.print_windows import packed_window, print_windows
 from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_pairs
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
 from sardonyx.kernel.c99.writer import Choices
-from sardonyx.kernel.expr import Axis, Buffer, Fold, walk
+from sardonyx.kernel.expr import Axis, Buffer, Fold
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, lasting, statements
 from sardonyx.kernel.payloads import unseen
+from sardonyx.kernel.walk import walk
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 

@@ -20,7 +20,7 @@ from sardonyx.dims import Dim, at_least, atom, extreme, floordiv, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.work import UNIT, point, work
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, free_axes, walk
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -34,6 +34,7 @@ from sardonyx.kernel.ir import (
     statements,
 )
 from sardonyx.kernel.ranges import inside
+from sardonyx.kernel.walk import free_axes, walk
 
 ENOUGH = 64  # points; with so many there is no need for another axis
 LINE = 64  # neighbours along the last axis that stay together, so that threads share no line

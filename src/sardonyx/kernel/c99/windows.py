@@ -20,8 +20,9 @@ from sardonyx.dims import Dim, product, substitute
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LANES, Walk, factors, flat
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, free_axes, walk
+from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import free_axes, walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)

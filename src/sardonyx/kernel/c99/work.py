@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx.dims import Dim, product
-from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Iterate, Load, Where, children
+from sardonyx.kernel.expr import Alu, Cast, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, expressions
+from sardonyx.kernel.walk import children
 from sardonyx.types import int64
 
 ACCESS = 4  # a load or a store

@@ -23,23 +23,10 @@ from sardonyx.kernel.c99.write_folds import extremes, limits, sums, under
 from sardonyx.kernel.c99.write_folds import nest as nest
 from sardonyx.kernel.c99.writer import Writer as Writer
 from sardonyx.kernel.c99.writer import inside_text as inside_text
-from sardonyx.kernel.expr import (
-    Alu,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Fold,
-    Iterate,
-    Load,
-    Size,
-    Where,
-    children,
-    is_move,
-    walk,
-)
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
 from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
+from sardonyx.kernel.walk import children, is_move, walk
 
 LINE = 90  # a longer text gets a name
 CLIP = "sx_clip_f32("  # gives the canonical NaN

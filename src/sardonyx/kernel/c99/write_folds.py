@@ -8,8 +8,9 @@ from typing import TypeAlias
 from sardonyx.dims import product
 from sardonyx.kernel.c99.spelling import bare, c_type, literal, suffix
 from sardonyx.kernel.c99.writer import Writer
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, Local, walk
+from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, Local
 from sardonyx.kernel.folds import LANES, identity
+from sardonyx.kernel.walk import walk
 
 Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
 
