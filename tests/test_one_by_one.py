@@ -109,6 +109,22 @@ def test_bytes_are_the_machines_for_every_size_of_the_batch(threads: int) -> Non
             assert y.tobytes() == want[name].tobytes(), batch
 
 
+def test_threads_have_an_element_each_where_there_are_as_many() -> None:
+    """N is M for one thread, and an element for each further one; with more threads than elements
+    all work at the same one, and N does not grow by any."""
+    net = classifier()
+    sizes = [NativeEngine(net.graph(), threads=n).memory()[0] for n in (1, 2, 3, 4, 64)]
+    (launch,) = called(optimised(net))
+    assert launch.call is not None
+    element = launch.call.bodies[0].plan.size
+    assert [n - sizes[0] for n in sizes[:3]] == [0, element, 2 * element]
+    assert max(sizes[3:]) < sizes[1]
+    engine = NativeEngine(net.graph("N"), threads=64)
+    assert engine.run(net.feeds)[net.outputs[0]].tobytes() == (
+        NativeEngine(net.graph(), threads=1).run(net.feeds)[net.outputs[0]].tobytes()
+    )
+
+
 @pytest.mark.parametrize("family", FIRST)
 def test_every_family_of_schedules_may_be_done_so(family: str, always: None) -> None:
     x = normal(np.random.default_rng(6), 3, *FAMILIES[family][1]) * 8

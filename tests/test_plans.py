@@ -19,7 +19,7 @@ from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import outline_of
 from sardonyx.plan import Step, check_plan
 from sardonyx.plan.outline import Outline, Slot
-from sardonyx.plan.plans import KEPT, Plans, always
+from sardonyx.plan.plans import KEPT, Plans, Workers, always
 from sardonyx.types import TensorType
 
 N = symbol("N")
@@ -68,45 +68,45 @@ def test_every_plan_is_valid_for_the_sizes_it_is_used_for(made: Callable[[], Out
 
     @given(st.lists(SIZES, max_size=6))
     def check(sizes: list[int]) -> None:
-        plans = Plans(outline, (), 3 * N, ROOM)
+        plans = Plans(outline, (), Workers(3 * N), ROOM)
         for n in sizes:
             found = plans.at({"N": n})
             assert check_plan(found.plan, outline.at({"N": n})) == []
-            assert found.worker >= 3 * n
+            assert found.workers.at(found.dims, threads=2) >= 3 * n
 
     check()
 
 
 @given(SIZES, SIZES)
 def test_sizes_are_rounded_up_by_an_eighth_at_most(first: int, n: int) -> None:
-    plans = Plans(grown_outline(), (), 0, ROOM)
+    plans = Plans(grown_outline(), (), Workers(), ROOM)
     assert plans.at({"N": first}).dims == {"N": first}
     assert n <= plans.at({"N": n}).dims["N"] <= n * 9 / 8
 
 
 def test_a_cache_that_doubles_is_planned_eight_times() -> None:
-    plans = Plans(grown_outline(), (), 0, ROOM)
+    plans = Plans(grown_outline(), (), Workers(), ROOM)
     plans.at({"N": 64})
     found = {id(plans.at({"N": n})) for n in range(65, 129)}
     assert len(found) == 8
 
 
 def test_sizes_that_came_before_have_the_plan_of_before() -> None:
-    plans = Plans(grown_outline(), (), 0, ROOM)
+    plans = Plans(grown_outline(), (), Workers(), ROOM)
     first = plans.at({"N": 1001})
     plans.at({"N": 1000})
     assert plans.at({"N": 1001}) is first
 
 
 def test_what_would_shrink_has_a_plan_of_its_own() -> None:
-    plans = Plans(shrinking(), (), 0, ROOM)
+    plans = Plans(shrinking(), (), Workers(), ROOM)
     plans.at({"N": 1})
     assert plans.at({"N": 33}).dims == {"N": 33}
     assert plans.at({"N": 333}).dims == {"N": 352}
 
 
 def test_what_shares_a_place_is_compared_at_the_sizes_of_the_run() -> None:
-    plans = Plans(alike_from_18_on(), (), 0, ROOM)
+    plans = Plans(alike_from_18_on(), (), Workers(), ROOM)
     assert plans.at({"N": 100}).plan.in_place == {"b": "a"}
     assert plans.at({"N": 18}).dims == {"N": 18}
     with pytest.raises(InternalError, match="different sizes"):
@@ -115,14 +115,14 @@ def test_what_shares_a_place_is_compared_at_the_sizes_of_the_run() -> None:
 
 def test_where_memory_ends_plans_are_exact() -> None:
     outline = grown_outline()
-    exact = Plans(outline, (), 0, ROOM).at({"N": 1001})
-    plans = Plans(outline, (), 0, exact.plan.size)
+    exact = Plans(outline, (), Workers(), ROOM).at({"N": 1001})
+    plans = Plans(outline, (), Workers(), exact.plan.size)
     plans.at({"N": 1})
     assert plans.at({"N": 1001}).dims == {"N": 1001}
 
 
 def test_as_many_are_kept_as_is_said() -> None:
-    plans = Plans(grown_outline(), (), 0, ROOM)
+    plans = Plans(grown_outline(), (), Workers(), ROOM)
     first = plans.at({"N": 1})
     for n in [digits << places for places in range(9) for digits in range(8, 16)][:KEPT]:
         plans.at({"N": n})
@@ -136,7 +136,7 @@ def test_offsets_are_those_of_the_plan() -> None:
     plans = Plans(outline, (Slot("b"), Slot("a")), 0, ROOM)
     found = plans.at({"N": 5})
     assert found.offsets.tolist() == [found.plan.offsets[n] for n in "ba"]
-    assert always(found.plan, 64)({}).size(3) == found.plan.size + 128
+    assert always(found.plan, Workers(64))({}).size(3) == found.plan.size + 128
 
 
 def test_results_are_those_of_engines_for_each_size() -> None:

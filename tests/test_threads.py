@@ -36,7 +36,7 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import each
 from sardonyx.passes.timeline import timeline_of
-from sardonyx.passes.workers import worker_bytes
+from sardonyx.passes.workers import worker_bytes, workers_of
 from sardonyx.plan import Plan, check_plan, plan
 from sardonyx.plan.bound import lower_bound
 from sardonyx.plan.timeline import Timeline
@@ -335,12 +335,12 @@ def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_uni
     """Four threads, a program with every form, run twice; the second run finds threads awake."""
     graph, feeds = made(name)
     program = optimise(lower(graph), roomy=True)
-    found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
+    found, workers = plan(timeline_of(program)), workers_of(program)
 
     def printer(kernel: Kernel, same: Mapping[Buffer, Buffer]) -> Function:
         return print_scheduled(kernel, same, threads=True)
 
-    source = emit(program, found, printer=printer, worker=needed)
+    source = emit(program, found, printer=printer, workers=workers)
     main = main_c(program, source).replace("static const size_t", MAIN + "static const size_t", 1)
     main = main.replace(
         "  error = sardonyx_run(&context);",
@@ -379,12 +379,12 @@ def test_exported_c_with_a_parallel_for_of_the_caller(
     first."""
     graph, feeds = made(name)
     program = optimise(lower(graph))
-    found, needed = plan(timeline_of(program)), max(int(str(n)) for n in worker_bytes(program))
+    found, workers = plan(timeline_of(program)), workers_of(program)
 
     def printer(kernel: Kernel, same: Mapping[Buffer, Buffer]) -> Function:
         return print_scheduled(kernel, same, threads=True)
 
-    source = emit(program, found, printer=printer, worker=needed)
+    source = emit(program, found, printer=printer, workers=workers)
     want = NativeEngine(graph, threads=1).run(feeds)
     given = [feeds[n] for n in program.inputs]
     export(program, source, tmp_path, given, [want[n] for n in program.outputs])

@@ -17,7 +17,6 @@ import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Context, entry, pointers
-from sardonyx.dims import evaluate
 from sardonyx.emit import emit
 from sardonyx.emit.watch import Hook, Told
 from sardonyx.errors import RunError
@@ -26,7 +25,7 @@ from sardonyx.kernel.c99.writer import Choices
 from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.passes.program import Program, each
 from sardonyx.passes.timeline import timeline_of
-from sardonyx.passes.workers import most, worker_bytes
+from sardonyx.passes.workers import workers_of
 from sardonyx.plan import plan
 from sardonyx.threads import Pool
 from sardonyx.types import Array, in_memory
@@ -135,7 +134,7 @@ def clocked(
     clock_gettime names it."""
     made = plan(timeline_of(program))
     hooks = _hooks(program)
-    worker = most(worker_bytes(program))
+    workers = workers_of(program)
     source = emit(
         program,
         made,
@@ -143,7 +142,7 @@ def clocked(
         printer=partial(print_scheduled, threads=True, choices=choices),
         units=os.cpu_count() or 1 if len(program.launches) > 8 else 1,
         watched={x: Clock(h) for x, h in hooks.items()},
-        worker=worker,
+        workers=workers,
     )
     files = source.files()
     files["model.c"] = POSIX + files["model.c"]
@@ -153,7 +152,7 @@ def clocked(
         program,
         build.load(build.library(files, progress=progress, common=source.tiles)),
         build.mapped(source.blob),
-        aligned(made.size_for(pool.threads, evaluate(worker, {})), 0),
+        aligned(made.size_for(pool.threads, workers.at({}, pool.threads)), 0),
         pool,
         made.size,
         np.zeros(max(1, len(symbols)), np.int64),

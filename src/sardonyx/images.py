@@ -45,7 +45,7 @@ from sardonyx.opened import Opened
 from sardonyx.ops.users import users
 from sardonyx.plan import Plan
 from sardonyx.plan.outline import Outline, Slot
-from sardonyx.plan.plans import Planned, Plans, always
+from sardonyx.plan.plans import Planned, Plans, Workers, always
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
@@ -73,7 +73,7 @@ class Image:
     symbols that stand for those of inputs that decide sizes. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
     one. weights: their file and its size; "" where there are none. own: the libraries of Sardonyx's
-    own C that a session calls. worker: the scratch of each thread but the first."""
+    own C that a session calls."""
 
     opened: Opened
     library: str
@@ -86,7 +86,7 @@ class Image:
     outline: Outline | None
     slots: tuple[Slot, ...]
     symbols: tuple[str, ...]
-    worker: dims.Dim
+    workers: Workers
 
 
 class ImageEngine:
@@ -114,12 +114,12 @@ class ImageEngine:
         self._recent = calls.Recent(tuple(self.graph.values))
         self.quick = self._recent.quick  # what a session asks first
         if image.plan is not None:
-            self._planned = always(image.plan, image.worker)
+            self._planned = always(image.plan, image.workers)
             size = self._planned({}).size(self._pool.threads)
             self._recent.memory = size, image.plan.lower_bound
         else:
             assert image.outline is not None
-            self._planned = Plans(image.outline, image.slots, image.worker, MEMORY_LIMIT).at
+            self._planned = Plans(image.outline, image.slots, image.workers, MEMORY_LIMIT).at
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""

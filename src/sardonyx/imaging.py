@@ -13,7 +13,6 @@ from sardonyx.images import Image, key_with, written
 from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
-from sardonyx.passes.workers import most
 from sardonyx.proved import checker
 
 
@@ -72,5 +71,5 @@ def _image(opened: Opened, graph: Graph, made: Compiled) -> Image | None:
         outline_of(program) if made.plan is None else None,
         source.slots,
         source.symbols,
-        most(made.needed),
+        made.workers,
     )

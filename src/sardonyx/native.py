@@ -22,7 +22,6 @@ import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
-from sardonyx.dims import Dim
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
@@ -37,9 +36,9 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Program
 from sardonyx.passes.timeline import outline_of, timeline_of
-from sardonyx.passes.workers import most, worker_bytes
+from sardonyx.passes.workers import workers_of
 from sardonyx.plan import Plan, plan
-from sardonyx.plan.plans import Planned, Planner, Plans, always
+from sardonyx.plan.plans import Planned, Planner, Plans, Workers, always
 from sardonyx.settings import Tuning
 from sardonyx.threads import pool_of
 from sardonyx.tune import chosen, lookup
@@ -56,8 +55,8 @@ TRAPS = {
 
 @dataclass(slots=True, eq=False)
 class Compiled:
-    """A program in machine code, with its weights. needed: the scratch that each thread but the
-    first needs, of each launch. planned: the plan for the numbers of the dims; calls: dims -> the
+    """A program in machine code, with its weights. workers: the scratch of each thread but
+    the first. planned: the plan for the numbers of the dims; calls: dims -> the
     short way to call it."""
 
     program: Program
@@ -66,7 +65,7 @@ class Compiled:
     library: Path
     run: Callable[[int], int]
     weights: Array
-    needed: tuple[Dim, ...]
+    workers: Workers
     planned: Planner
     calls: OrderedDict[tuple[int, ...], Call | None] = field(default_factory=OrderedDict)
 
@@ -229,8 +228,7 @@ class NativeEngine:
         if self._schedule:
             choices = lookup(chosen(program, self._tuning, self._progress))
             printer = partial(print_scheduled, threads=True, choices=choices)
-        needed = worker_bytes(program)
-        worker = most(needed)
+        workers = workers_of(program)
         units = os.cpu_count() or 1 if len(program.launches) > 8 else 1
         source = emit(
             program,
@@ -239,17 +237,17 @@ class NativeEngine:
             printer=printer,
             units=units,
             unfused=not self._fused,
-            worker=worker,
+            workers=workers,
         )
         path = build.library(source.files(), progress=self._progress, common=source.tiles)
         run, weights = entry(build.load(path)), build.mapped(source.blob)
         give_back()  # passes hold weights several times over
         planned: Planner
         if made is None:
-            planned = Plans(outline_of(program), source.slots, worker, self._limit).at
+            planned = Plans(outline_of(program), source.slots, workers, self._limit).at
         else:
-            planned = always(made, worker)
-        return Compiled(program, source, made, path, run, weights, needed, planned)
+            planned = always(made, workers)
+        return Compiled(program, source, made, path, run, weights, workers, planned)
 
     def _call(
         self,

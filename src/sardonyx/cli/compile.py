@@ -35,7 +35,7 @@ from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.timeline import timeline_of
-from sardonyx.passes.workers import most, worker_bytes
+from sardonyx.passes.workers import workers_of
 from sardonyx.plan import plan
 from sardonyx.stages import is_staged
 from sardonyx.trace import Subject
@@ -94,8 +94,8 @@ def execute(args: argparse.Namespace) -> int:
     progress(3, 4, "writing")
     choices = lookup(chosen(program, tuning(args), progress))
     printer = partial(print_scheduled, threads=args.threads, choices=choices)
-    worker = most(worker_bytes(program)) if args.threads else None
-    source = emit(program, made, printer=printer, extents=extents, worker=worker)
+    workers = workers_of(program) if args.threads else None
+    source = emit(program, made, printer=printer, extents=extents, workers=workers)
     given = [feeds.get(n, graph.initializers.get(n)) for n in program.inputs]
     files = export(
         program,

@@ -47,7 +47,7 @@ def _each(call: Call, places: Places, memory: str, prefix: str, name: str) -> li
     count = places.size(call.count)
     head = [f"{prefix}_context inner = *c;"]
     lines = [f"inner.memory = {memory};", f"{elements}(c, &inner, 0, {count});"]
-    if places.worker:
+    if places.worker is not None:
         head += [
             f"const {prefix}_context *const pair[] = {{c, &inner}};",
             f"const int64_t count = {count}, many = c->parallel_for ? c->threads : 0;",

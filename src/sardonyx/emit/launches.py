@@ -19,6 +19,7 @@ from sardonyx.emit.source import Body, Call, Launch
 from sardonyx.kernel.c99.print_c import NAME, Function, buffers, wrapped
 from sardonyx.kernel.expr import Buffer
 from sardonyx.kernel.ir import Compute, Kernel
+from sardonyx.plan import padded
 from sardonyx.plan.kernels import in_place
 
 Section: TypeAlias = Callable[[Body, str], tuple[str, str]]
@@ -81,7 +82,7 @@ def wrapper(
         return Wrapper(name, f"{comment}\n   Nothing to do: the bytes are there. */\n", False)
     body = "\n".join(lines)
     if "&threads" in body:
-        body = f"  {THREADS.format(places.size(places.worker))}\n{body}"
+        body = f"  {_threads(places)}\n{body}"
     declared = "".join(f"  {line}\n" for line in declarations(body)) or "  (void)c;\n"
     status = ", sx_status *status" if traps else ""
     head = f"static void {name}(const {prefix}_context *c{status}) {{"
@@ -105,7 +106,7 @@ def _control(
     if call.kind == "Each":
         before += _elements(launch, call, places, prefix, made[0][1])
     if "&threads" in "\n".join(lines):
-        lines = [f"  {THREADS.format(places.size(places.worker))}", *lines]
+        lines = [f"  {_threads(places)}", *lines]
     traps = call.kind != "Each"
     status = ", sx_status *status" if traps else ""
     text = _function(f"{name}(const {prefix}_context *c{status})", lines)
@@ -120,17 +121,21 @@ def _elements(launch: Launch, call: Call, places: Places, prefix: str, name: str
     given = f"const {context} *c, {context} *inner, int64_t begin, int64_t end"
     yield "/* Elements begin .. end - 1 of the batch, one after the other. */"
     yield _function(f"{called}({given})", lines)
-    if places.worker:
+    if places.worker is not None:
         work = "const void *given, int64_t begin, int64_t end, int64_t worker"
         lines = [
             f"  const {context} *const *const pair = (const {context} *const *)given;",
             f"  {context} own = *pair[1];",
-            f"  const int64_t bytes = {places.size(places.worker)};",
+            f"  const int64_t bytes = {padded(call.bodies[0].plan.size)};",
             "  if (worker) own.memory = own.scratch + (worker - 1) * bytes;",
             "  own.parallel_for = 0;",
             f"  {called}(pair[0], &own, begin, end);",
         ]
         yield _function(f"{called}_work({work})", lines)
+
+
+def _threads(places: Places) -> str:
+    return THREADS.format(places.size(0 if places.worker is None else places.worker))
 
 
 def _function(head: str, lines: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.c99.work import UNIT
 from sardonyx.kernel.ir import Compute, statements
 from sardonyx.plan import Plan
+from sardonyx.plan.plans import Workers
 
 CONTRACT_FLAGS = (
     "-std=c99 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing"
@@ -47,7 +48,7 @@ def emit(
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
     watched: Mapping[object, Watched] | None = None,
-    worker: Dim | None = None,
+    workers: Workers | None = None,
 ) -> Source:
     """The C of a program.
 
@@ -60,12 +61,13 @@ def emit(
     plan for their bounds, and no other symbol. hooks: launches that are observed, as observe.h
     (which the caller provides) says; a hook is a step, whether it begins with this launch, and
     whether it ends with it. watched: what is observed of this program, and of each program in it,
-    where it is one in stages. worker: with a number, the caller may supply a parallel_for, and each
-    thread but the first needs so many bytes of scratch; the printer shares out work then.
+    where it is one in stages. workers: the caller may supply a parallel_for, and each thread but
+    the first needs this scratch; the printer shares out work then.
     """
     symbols = (*symbols, *(e.symbol for e in extents))
     seen, functions = watched or {}, dict[Launch, str]()
-    places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker or 0), Shared()
+    worker = None if workers is None else workers.kernels
+    places, shared = Places(program, plan, Blob(), tuple(symbols), worker=worker), Shared()
 
     def section(body: Body, label: str) -> tuple[str, str]:
         inner = Places(body.program, body.plan, places.blob, places.symbols, worker=places.worker)
@@ -108,7 +110,7 @@ def emit(
     rest = [*_surroundings(rest, "sx_enter"), *rest]
     return Source(
         prefix=prefix,
-        header=_header(program, places, prefix, extents, worker),
+        header=_header(program, places, prefix, extents, workers),
         main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else "", units > 0),
         units=split,
         tiles={name: first + text for name, text in tiles.items()},
@@ -121,7 +123,7 @@ def emit(
         functions=functions,
         kernels=len(kernels),
         unfused=unfused,
-        threads=worker is not None,
+        threads=workers is not None,
     )
 
 
@@ -288,15 +290,20 @@ int {prefix}_run({prefix}_context *context) {{
 
 
 def _header(
-    program: Program, places: Places, prefix: str, extents: Sequence[Extent], worker: Dim | None
+    program: Program,
+    places: Places,
+    prefix: str,
+    extents: Sequence[Extent],
+    workers: Workers | None,
 ) -> str:
     upper = prefix.upper()
     fixed = places.plan is not None
     sizes = [f"#define {upper}_WEIGHTS_BYTES {places.blob.size}"]
     if places.plan is not None:
         sizes.append(f"#define {upper}_MEMORY_BYTES {places.plan.size}")
-    if isinstance(worker, int):
-        sizes.append(f"#define {upper}_WORKER_BYTES {worker}")
+    if workers is not None and isinstance(workers.kernels, int):
+        most = max((workers.kernels, *(n for n, _ in workers.elements)))
+        sizes.append(f"#define {upper}_WORKER_BYTES {most}")
     tensors = [
         f"   {kind}[{i}]: {described(name, program.tensors[name])}"
         for kind, names in (("inputs", program.inputs), ("outputs", program.outputs))
@@ -319,8 +326,8 @@ def _header(
         sizes="\n".join(sizes),
         packed=_PACKED if any(program.tensors[n].dtype.is_packed for n in public) else "",
         notes="\n".join(notes).replace("*/", "* /"),
-        types="" if worker is None else _PARALLEL.format(p=prefix, P=upper),
-        fields="" if worker is None else _FIELDS.format(p=prefix),
+        types="" if workers is None else _PARALLEL.format(p=prefix, P=upper),
+        fields="" if workers is None else _FIELDS.format(p=prefix),
     )
 
 

@@ -17,8 +17,8 @@ from sardonyx.plan.outline import Slot
 class Places:
     """The places of one program. Without a plan, offsets in M come from the caller's table.
 
-    `slots` and `blob` grow as places are asked for. worker: the bytes of scratch that each thread
-    but the first needs.
+    `slots` and `blob` grow as places are asked for. worker: the bytes of scratch that kernels need
+    for each thread but the first; None where there are no threads.
     """
 
     program: Program
@@ -26,7 +26,7 @@ class Places:
     blob: Blob
     symbols: tuple[str, ...] = ()
     slots: dict[Slot, int] = field(default_factory=dict)
-    worker: Dim = 0
+    worker: Dim | None = None
 
     def tensor(self, name: str) -> str:
         """An expression of type (const) unsigned char * or void *: where the tensor lies."""

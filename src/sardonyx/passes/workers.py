@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sardonyx.dims import Dim, extreme
 from sardonyx.kernel.c99.share import worker_bytes as of_kernel
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import padded
+from sardonyx.plan.plans import Workers
+
+
+def workers_of(program: Program) -> Workers:
+    """All of it."""
+    return Workers(most(worker_bytes(program)), tuple(_elements(program)))
 
 
 def worker_bytes(program: Program) -> tuple[Dim, ...]:
-    """The bytes, for each launch; multiples of the alignment."""
+    """The bytes that kernels need, for each launch; multiples of the alignment."""
     return tuple(_of(launch) for launch in program.launches)
 
 
@@ -25,7 +31,13 @@ def most(needed: Sequence[Dim]) -> Dim:
 
 def _of(launch: Launch) -> Dim:
     bodies = () if launch.call is None else launch.call.bodies
-    found = [of_kernel(launch.kernel), *(most(worker_bytes(b.program)) for b in bodies)]
-    if launch.call is not None and launch.call.kind == "Each":
-        found += [padded(b.plan.size) for b in bodies]  # an element for each thread
-    return most(found)
+    return most([of_kernel(launch.kernel), *(most(worker_bytes(b.program)) for b in bodies)])
+
+
+def _elements(program: Program) -> Iterator[tuple[int, Dim]]:
+    """The bytes of an element of each batch whose elements are done one by one, and how many."""
+    for call in (x.call for x in program.launches if x.call is not None):
+        for body in call.bodies:
+            if call.kind == "Each":
+                yield padded(body.plan.size), call.count
+            yield from _elements(body.program)

@@ -1,6 +1,6 @@
 """Plans of a program whose symbolic dims get their numbers when it runs.
 
-    plans = Plans(outline, slots, worker)
+    plans = Plans(outline, slots, workers, most)
     plans.at({"N": 4})        a plan with room for these sizes, and its table of offsets
 
 A plan is valid for all sizes that nowhere exceed those it was made for (docs/machine.md, section
@@ -27,34 +27,50 @@ from sardonyx.types import Array, DType
 KEPT = 64  # plans
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The scratch of each thread but the first: `kernels` bytes, and where a batch has at least as
+    many elements as there are threads what one takes; elements: (bytes, the size of the batch)."""
+
+    kernels: Dim = 0
+    elements: tuple[tuple[int, Dim], ...] = ()
+
+    def at(self, dims: Mapping[str, int], threads: int) -> int:
+        """The bytes of each."""
+        some = (n for n, count in self.elements if evaluate(count, dims) >= threads)
+        return max((evaluate(self.kernels, dims), *some))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Planned:
-    """A plan for these numbers of the dims. worker: the scratch of each thread but the first."""
+    """A plan for these numbers of the dims."""
 
     dims: Mapping[str, int]
     plan: Plan
     offsets: Array
-    worker: int
+    workers: Workers
 
     def size(self, threads: int) -> int:
         """N: M for one thread, then the scratch of the others."""
-        return self.plan.size_for(threads, self.worker)
+        return self.plan.size_for(threads, self.workers.at(self.dims, threads))
 
 
 Planner: TypeAlias = Callable[[Mapping[str, int]], Planned]
 
 
-def always(made: Plan, worker: Dim) -> Planner:
+def always(made: Plan, workers: Workers) -> Planner:
     """The plan of a program without symbolic dims."""
-    found = Planned({}, made, np.zeros(1, np.int64), evaluate(worker, {}))
+    found = Planned({}, made, np.zeros(1, np.int64), workers)
     return lambda dims: found
 
 
 class Plans:
     """The plans of one program. most: bytes of M that a plan for rounded sizes may have."""
 
-    def __init__(self, outline: Outline, slots: Sequence[Slot], worker: Dim, most: int) -> None:
-        self._outline, self._slots, self._worker, self._most = outline, slots, worker, most
+    def __init__(
+        self, outline: Outline, slots: Sequence[Slot], workers: Workers, most: int
+    ) -> None:
+        self._outline, self._slots, self._workers, self._most = outline, slots, workers, most
         self._made: OrderedDict[tuple[int, ...], Planned] = OrderedDict()
         self._counts, self._pairs = _counts(outline), _pairs(outline)
 
@@ -74,7 +90,7 @@ class Plans:
         if key not in self._made:
             made = plan(self._outline.at(dims))
             offsets = offsets_of(self._slots, made)
-            self._made[key] = Planned(dims, made, offsets, evaluate(self._worker, dims))
+            self._made[key] = Planned(dims, made, offsets, self._workers)
             if len(self._made) > KEPT:
                 self._made.popitem(last=False)
         self._made.move_to_end(key)
@@ -90,7 +106,7 @@ class Plans:
             made.plan.size <= self._most
             and all(here <= there for here, there in sizes)
             and all(evaluate(x, dims) == evaluate(y, dims) for x, y in self._pairs)
-            and evaluate(self._worker, dims) <= made.worker
+            and self._workers.at(dims, 1) <= self._workers.at(made.dims, 1)
         )
 
 
