@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from nets import Net, check_engines
 from test_batches import FAMILIES, made, normal
+from test_export import SANITIZED, STRICT, build
 
 from sardonyx.emit import emit
-from sardonyx.emit.export import name_map
+from sardonyx.emit.export import export, name_map
 from sardonyx.errors import RunError
 from sardonyx.kernel.ir import Kernel
 from sardonyx.measure.launches import timings
@@ -23,6 +25,7 @@ from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program, each
 from sardonyx.passes.timeline import timeline_of
+from sardonyx.passes.workers import workers_of
 from sardonyx.plan import plan
 from sardonyx.settings import Tuning
 from sardonyx.tune import read
@@ -32,7 +35,7 @@ BATCH, SIZE = 3, 128
 FIRST = sorted(FAMILIES.keys() - {"recurrent"})  # the batch of that one is its second axis
 
 
-def classifier(batch: int = BATCH, size: int = SIZE) -> Net:
+def classifier(batch: int = BATCH, size: int = SIZE, classes: int = 40000) -> Net:
     """Convolutions of pictures, a last layer with more weights than pixels."""
     rng = np.random.default_rng(1)
     net = Net()
@@ -41,7 +44,7 @@ def classifier(batch: int = BATCH, size: int = SIZE) -> Net:
     y = net.op("Conv", x, normal(rng, 32, 32, 3, 3), normal(rng, 32), pads=[1] * 4)
     y = net.op("MaxPool", net.op("Add", x, y), kernel_shape=[2, 2], strides=[2, 2])
     y = net.op("Flatten", net.op("GlobalAveragePool", net.op("Tanh", y)))
-    net.give(net.op("Gemm", y, normal(rng, 32, 40000)))
+    net.give(net.op("Gemm", y, normal(rng, 32, classes)))
     return net
 
 
@@ -95,6 +98,23 @@ def test_the_map_of_exported_c_names_what_is_within() -> None:
     ]
     assert all(x["function"] in source.main for x in body["operations"])
     assert len(body["weights"]) == 3
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("threads", [False, True])
+def test_the_sanitizers_find_nothing_and_compilers_do_not_warn(
+    threads: bool, compiler: str, tmp_path: Path, always: None
+) -> None:
+    """Exported C; its own test compares the bytes of plain loops."""
+    net = classifier(size=8, classes=10)
+    program = optimise(lower(net.graph()))
+    assert called(program)
+    workers = workers_of(program) if threads else None
+    source = emit(program, plan(timeline_of(program)), workers=workers)
+    results = NativeEngine(net.graph(), schedule=False).run(net.feeds)
+    export(program, source, tmp_path, list(net.feeds.values()), list(results.values()))
+    built = build(tmp_path, tmp_path, f"{compiler} {STRICT} {SANITIZED}")
+    subprocess.run([built], check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -230,7 +230,7 @@ def _work(
         own[name] = f"own{len(own)}"
         kind = f"{b.dtype.c} *"
         lines.append(f"{kind}const {own[name]} = own ? ({kind})own : g->{name};")
-        lines.append(f"own += own ? ({size} + 63) / 64 * 64 : 0;")
+        lines.append(f"if (own) own += ({size} + 63) / 64 * 64;")
     given = [own.get(f.name, f"g->{f.name}") for f in fields]
     lines += ["(void)own;"] if private else ["(void)worker;"]
     every = " ".join(f"{f};" for f in (*extra, *fields))
