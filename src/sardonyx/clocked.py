@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,12 +18,11 @@ import numpy as np
 from sardonyx import build
 from sardonyx.calls import Context, entry, pointers
 from sardonyx.emit import emit
-from sardonyx.emit.watch import Hook, Told
 from sardonyx.errors import RunError
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.memory import aligned, blank, read, sized
-from sardonyx.passes.program import Program, each
+from sardonyx.passes.program import Program, Watched, each
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import workers_of
 from sardonyx.plan import plan
@@ -98,23 +97,9 @@ class Clocked:
         return dict(zip(program.outputs, results, strict=True)), times
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Clock:
-    """The launches of one program whose time is taken, as emit asks for them."""
-
-    hooks: Mapping[int, Hook]
-    clears: int = 0
-    begin: Told | None = None
-    end: Told | None = None
-    opens: Mapping[int, int] = field(default_factory=dict)
-    after: Mapping[int, Told] = field(default_factory=dict)
-    lost: Mapping[int, Told] = field(default_factory=dict)
-    cut: int | None = None
-
-
-def _hooks(program: Program) -> dict[Program, dict[int, Hook]]:
+def _hooks(program: Program) -> dict[Program, dict[int, tuple[int, bool, bool]]]:
     """The launches of the program, and of those in it, that are kernels, numbered."""
-    found: dict[Program, dict[int, Hook]] = {program: {}}
+    found: dict[Program, dict[int, tuple[int, bool, bool]]] = {program: {}}
     for number, (inside, launch) in enumerate(each(program)):
         at = inside.launches.index(launch)
         found.setdefault(inside, {})[at] = number, True, True
@@ -141,7 +126,7 @@ def clocked(
         symbols=symbols,
         printer=partial(print_scheduled, threads=True, choices=choices),
         units=os.cpu_count() or 1 if len(program.launches) > 8 else 1,
-        watched={x: Clock(h) for x, h in hooks.items()},
+        watched={x: Watched(h) for x, h in hooks.items()},
         workers=workers,
     )
     files = source.files()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product as cartesian
+from math import prod
 
 import numpy as np
 
+from sardonyx.errors import LimitExceeded
 from sardonyx.kernel import arith
 from sardonyx.kernel.expr import Fold
 from sardonyx.types import Array
 
 LANES = 16
+BUDGET = 1 << 22  # elements of one evaluated operand of a fold
+TERMS = 1 << 28  # terms of one fold that are evaluated at once
 
 
 def identity(e: Fold) -> int | float | bool:
@@ -75,3 +80,18 @@ def select(e: Fold, terms: Array) -> Array:
         signed = np.where(preferred == (e.kind == "min"), -0.0, 0.0).astype(found.dtype)
         found = np.where(found == 0, signed, found)
     return np.asarray(found)
+
+
+def blocks(shape: tuple[int, ...], terms: int) -> Iterator[tuple[range, ...]]:
+    """The points of a shape in blocks small enough to evaluate `terms` terms of each at once."""
+    if terms > TERMS:
+        raise LimitExceeded(f"a fold has {terms} terms, more than {TERMS} can be evaluated")
+    split = 0
+    while split < len(shape) and prod(shape[split + 1 :]) * terms > 4 * BUDGET:
+        split += 1
+    rows = max(1, 4 * BUDGET // max(1, prod(shape[split + 1 :]) * terms))
+    steps = [rows if i == split else 1 if i < split else n for i, n in enumerate(shape)]
+    starts = (range(0, n, step) for n, step in zip(shape, steps, strict=True))
+    for corner in cartesian(*starts):
+        ends = (min(i + step, n) for i, step, n in zip(corner, steps, shape, strict=True))
+        yield tuple(map(range, corner, ends))

@@ -17,7 +17,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
-from sardonyx.errors import InternalError, LimitExceeded, RunError
+from sardonyx.errors import InternalError, RunError
 from sardonyx.kernel import arith
 from sardonyx.kernel.expr import (
     Alu,
@@ -33,7 +33,7 @@ from sardonyx.kernel.expr import (
     Size,
     Where,
 )
-from sardonyx.kernel.folds import fused_dot, identity, lanes, select
+from sardonyx.kernel.folds import BUDGET, blocks, fused_dot, identity, lanes, select
 from sardonyx.kernel.ir import (
     Compute,
     For,
@@ -48,9 +48,6 @@ from sardonyx.kernel.ir import (
 )
 from sardonyx.kernel.walk import children, free_axes, is_move, walk
 from sardonyx.types import Array
-
-BUDGET = 1 << 22  # elements of one evaluated operand of a fold
-TERMS = 1 << 28  # terms of one fold that are evaluated at once
 
 
 @dataclass(slots=True, eq=False)
@@ -160,27 +157,12 @@ def _compute(s: Compute, scope: _Scope) -> None:
         out = out[tuple(slice(_extent(a.extent)) for a in s.axes)]
     if out.size == 0:
         return
-    for block in _blocks(out.shape, _heaviest_sum(s.expr)):
+    for block in blocks(out.shape, _heaviest_sum(s.expr)):
         axes = dict(scope.axes)
         for position, (axis, part) in enumerate(zip(s.axes, block, strict=True)):
             axes[axis] = _along(part, out.ndim - position - 1)
         value = _stored(s.expr, _within(scope, axes=axes, rank=out.ndim))
         out[tuple(slice(part.start, part.stop) for part in block)] = value
-
-
-def _blocks(shape: tuple[int, ...], terms: int) -> Iterator[tuple[range, ...]]:
-    """The points of a shape in blocks small enough to evaluate `terms` terms of each at once."""
-    if terms > TERMS:
-        raise LimitExceeded(f"a fold has {terms} terms, more than {TERMS} can be evaluated")
-    split = 0
-    while split < len(shape) and prod(shape[split + 1 :]) * terms > 4 * BUDGET:
-        split += 1
-    rows = max(1, 4 * BUDGET // max(1, prod(shape[split + 1 :]) * terms))
-    steps = [rows if i == split else 1 if i < split else n for i, n in enumerate(shape)]
-    starts = (range(0, n, step) for n, step in zip(shape, steps, strict=True))
-    for corner in cartesian(*starts):
-        ends = (min(i + step, n) for i, step, n in zip(corner, steps, shape, strict=True))
-        yield tuple(map(range, corner, ends))
 
 
 def _heaviest_sum(e: Expr) -> int:

@@ -24,6 +24,8 @@ from sardonyx.kernel.walk import walk
 from sardonyx.plan import Plan
 from sardonyx.types import Array, TensorType
 
+Told: TypeAlias = tuple[int, tuple[str, ...]]  # a line, and the tensors outside of M that it names
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
@@ -66,6 +68,20 @@ class Call:
     given: tuple[bool, bool] = (False, False)
     elements: int = 0
     count: Dim = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """What is observed of a program, as emit/watch.py has it."""
+
+    hooks: Mapping[int, tuple[int, bool, bool]]
+    clears: int = 0
+    begin: Told | None = None
+    end: Told | None = None
+    opens: Mapping[int, int] = field(default_factory=dict)
+    after: Mapping[int, Told] = field(default_factory=dict)
+    lost: Mapping[int, Told] = field(default_factory=dict)
+    cut: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,14 +33,14 @@ from sardonyx.infer import bind, value_inputs
 from sardonyx.machine import Access, Segment
 from sardonyx.monitor import KINDS, Kind
 from sardonyx.passes.lower import lower, part
-from sardonyx.passes.program import Body, Launch, Program
+from sardonyx.passes.program import Body, Launch, Program, Watched
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import Plan, plan
 from sardonyx.stages import Stage, Stages, closed
 from sardonyx.trace.digest import of_table
 from sardonyx.trace.form import Subject, placed
 from sardonyx.trace.observe import HEAD, Counter, beside, text_of, with_checks
-from sardonyx.trace.stage_lines import Draft, Line, Watched, cut, mark, numbered, tables
+from sardonyx.trace.stage_lines import Draft, Line, cut, mark, numbered, tables
 from sardonyx.trace.stages import (
     Row,
     body_line,

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sardonyx.machine import Access
+from sardonyx.passes.program import Told, Watched
 from sardonyx.trace.form import Hole, HoleKind
 from sardonyx.trace.observe import Counter, pieces, regions
 
-Told = tuple[int, tuple[str, ...]]  # a line, and the tensors outside of M that it names
 Piece = str | Hole | Counter
 MARK = "\x00"  # in no name: begins and ends what is filled in
 
@@ -72,20 +72,6 @@ def cut(text: str) -> tuple[Piece, ...]:
         found.append(Hole(_HOLES[kind], index) if kind in _HOLES else Counter(kind, index))
         end = m.end() - len(quote)
     return (*found, text[end:])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Watched:
-    """What is observed of a program, as emit takes it."""
-
-    hooks: Mapping[int, tuple[int, bool, bool]]
-    clears: int
-    begin: Told | None
-    end: Told | None
-    opens: Mapping[int, int]
-    after: Mapping[int, Told]
-    lost: Mapping[int, Told]
-    cut: int | None
 
 
 def numbered(draft: Draft, lines: dict[Line, int]) -> Watched:
