@@ -68,7 +68,7 @@ def product(zero: Array) -> Net:
 @pytest.mark.parametrize("dots", [False, True])
 @pytest.mark.parametrize("zero", WEIGHTS)
 def test_the_engines_agree(zero: str, dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "has_dots", lambda: dots)
+    monkeypatch.setattr(build, "rows_of_bytes", lambda: dots)
     for case in CASES.values():
         check_engines(convolution(WEIGHTS[zero], **case))
     check_engines(convolution(WEIGHTS[zero], pads=[1] * 4, turned=True))

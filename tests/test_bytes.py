@@ -93,7 +93,7 @@ def test_weights_at_all_edges_give_the_machines_bytes() -> None:
 
 @pytest.mark.parametrize("dots", [False, True])
 def test_all_of_int8_gives_the_machines_bytes(dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "has_dots", lambda: dots)
+    monkeypatch.setattr(build, "rows_of_bytes", lambda: dots)
     check_engines(net((8, 67, 1100), whole))
 
 

@@ -83,7 +83,7 @@ def test_depthwise_convolutions_of_bytes_give_the_machines_bytes() -> None:
 
 @pytest.mark.parametrize("dots", [False, True])
 def test_all_of_int8_gives_the_machines_bytes(dots: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "has_dots", lambda: dots)
+    monkeypatch.setattr(build, "rows_of_bytes", lambda: dots)
     check_engines(net(weights=whole))
 
 

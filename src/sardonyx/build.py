@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from sardonyx.compiler import Compiler, cpu_identity, find_compiler, flags
-from sardonyx.compiler import has_dots as has_dots
+from sardonyx.compiler import rows_of_bytes as rows_of_bytes
 from sardonyx.errors import BuildError
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.processors import available

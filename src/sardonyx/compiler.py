@@ -126,9 +126,12 @@ def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
 
 
 @cache
-def has_dots() -> bool:
-    """Whether the CPU is known to sum products of bytes by one instruction (VNNI; SDOT of Arm)."""
-    return re.search(r"\b(?:avx(?:512)?_vnni|asimddp)\b", cpu_identity()) is not None
+def rows_of_bytes() -> int:
+    """How many rows of bytes the CPU is known to multiply by one instruction: 16 (AMX), 1 (VNNI;
+    SDOT of Arm) or 0."""
+    if re.search(r"\bamx_int8\b", cpu_identity()):
+        return 16
+    return int(re.search(r"\b(?:avx(?:512)?_vnni|asimddp)\b", cpu_identity()) is not None)
 
 
 @cache

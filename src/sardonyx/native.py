@@ -220,7 +220,7 @@ class NativeEngine:
     def _compile(self, graph: Graph, overridden: bool) -> Compiled:
         program = lower(graph, overridable=overridden)
         if self._schedule:
-            program = optimise(program, self._fused, roomy=True, dots=build.has_dots())
+            program = optimise(program, self._fused, roomy=True, dots=build.rows_of_bytes())
         else:
             program = fold_constants(program, self._fused)
         made = None if graph.symbols else plan(timeline_of(program))

@@ -17,7 +17,7 @@ from itertools import starmap
 
 import numpy as np
 
-from sardonyx.build import has_dots
+from sardonyx.build import rows_of_bytes
 from sardonyx.clocked import Clocked, clocked
 from sardonyx.engines import choose
 from sardonyx.errors import ModelError, Undetermined
@@ -174,7 +174,7 @@ def _compiled(
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
     bound = graph if is_program(graph) else bind(graph, types, fed)
     overridable = any(n in fed for n in bound.overridable)
-    program = optimise(lower(bound, overridable=overridable), roomy=True, dots=has_dots())
+    program = optimise(lower(bound, overridable=overridable), roomy=True, dots=rows_of_bytes())
     works = tuple(starmap(_launch, each(program)))
     choices = lookup(chosen(program, tuning))
     return _Compiled(bound, works, clocked(program, pool, choices=choices))

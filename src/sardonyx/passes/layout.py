@@ -26,7 +26,7 @@ from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
-from sardonyx.passes.reorders import LANES, PLAIN, by_blocks, placed, reorder, seen_as
+from sardonyx.passes.reorders import LANES, PLAIN, in_order, placed, reorder, seen_as
 from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
 
@@ -34,11 +34,13 @@ LARGEST = 4096  # more channels are not kept last
 KINDS = (t.float32, t.int16, t.int8, t.uint8)
 
 
-def block_channels(program: Program) -> Program:
-    """The program with these layouts from the first convolution of each chain to its last."""
+def block_channels(program: Program, matrices: bool = False) -> Program:
+    """The program with these layouts from the first convolution of each chain to its last. matrices:
+    the host multiplies matrices of bytes, whose terms then lie in a row: their channels are last."""
     grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
     rows = turned(program, _source)
-    state = _State(program, dict(program.tensors), grouped, towards(program, _source), rows)
+    near = towards(program, _source)
+    state = _State(program, dict(program.tensors), grouped, near, rows, matrices)
     for launch in program.launches:
         _place(launch, state)
     for name in program.outputs:
@@ -66,19 +68,26 @@ def _is_window(e: Fold) -> bool:
 @dataclass(slots=True)
 class _State:
     """What the pass has made so far. grouped: what convolutions by groups read; towards and turned:
-    as turns.py has them. have: tensor -> the layouts it exists in, oldest first."""
+    as turns.py has them; matrices: as for block_channels. have: tensor -> the layouts it exists in, oldest first."""
 
     program: Program
     tensors: dict[str, TensorType]
     grouped: frozenset[str]
     towards: frozenset[str]
     turned: frozenset[str]
+    matrices: bool
     launches: list[Launch] = field(default_factory=list)
     have: dict[str, list[int]] = field(default_factory=dict)
     names: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def layouts(self, name: str) -> list[int]:
         return self.have.get(name, [PLAIN])
+
+    def preferred(self, name: str, near: Iterable[int], first: int = 0) -> list[int]:
+        """As _preferred, of a tensor with this name."""
+        tensor = self.tensors[name]
+        last = self.matrices and tensor.dtype in (t.int8, t.uint8)
+        return _preferred(tensor, (LARGEST,) if last else near, first)
 
     def made(self, name: str, block: int) -> None:
         """Tensor `name` exists in a layout from now on, and in no other so far."""
@@ -122,7 +131,7 @@ def _place(launch: Launch, state: _State) -> None:
     given = {n: state.layouts(n)[0] for n in launch.reads if n is not None}
     tries = [given]
     if source is not None:
-        kinds = _preferred(state.tensors[source], given.values(), first=given[source])
+        kinds = state.preferred(source, given.values(), first=given[source])
         tries = [given | {source: b} for b in kinds] + [given]
     else:
         rows = {n: _last(state.tensors[n]) for n, b in given.items() if b and takes_rows(launch, n)}
@@ -162,7 +171,7 @@ def _blocks(
         near = (LARGEST,)
     elif convolution(launch) is not None and not _by_groups(launch) and write not in state.grouped:
         near = ()
-    return [*_preferred(state.tensors[write], near), PLAIN]
+    return [*state.preferred(write, near), PLAIN]
 
 
 def _source(launch: Launch) -> str | None:
@@ -330,7 +339,7 @@ def _rewritten(body: Sequence[Stmt], changed: Mapping[Buffer, Buffer]) -> tuple[
             if found is None:
                 return None
             target, axes, given = found
-        expr = _loads_placed(by_blocks(s.expr, changed), given, changed)
+        expr = _loads_placed(in_order(s.expr, changed), given, changed)
         if expr is None:
             return None
         made.append(Compute(target, axes, expr))

@@ -23,13 +23,14 @@ from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, TensorType
 
 
-def pad_inputs(program: Program) -> Program:
-    """Convolutions, and pools whose windows are not taken in lanes, read a padded copy."""
+def pad_inputs(program: Program, matrices: bool = False) -> Program:
+    """Convolutions, and pools whose windows are not taken in lanes, read a padded copy. matrices:
+    as for block_channels; of bytes no terms are left out then, which would be rows apart."""
     tensors = dict(program.tensors)
     launches: list[Launch] = []
     for launch in program.launches:
         whole = _without_absent(launch, program.weights)
-        launches.extend(_padded(whole, tensors, program.weights))
+        launches.extend(_padded(whole, tensors, program.weights, matrices))
     return replace(program, tensors=tensors, launches=tuple(launches))
 
 
@@ -43,7 +44,7 @@ def _without_absent(launch: Launch, weights: Mapping[str, Array]) -> Launch:
 
 
 def _padded(
-    launch: Launch, tensors: dict[str, TensorType], weights: Mapping[str, Array]
+    launch: Launch, tensors: dict[str, TensorType], weights: Mapping[str, Array], matrices: bool
 ) -> Iterator[Launch]:
     fold = None if _has_windows(launch) else convolution(launch) or _pool(launch)
     terms = None if fold is None else fold.terms
@@ -63,7 +64,8 @@ def _padded(
             yield _pad(launch, name, padded, x, before, shape)
             source = Buffer("xp", x.buffer.dtype, shape)
             whole, less = launch, None
-            if not _goes_along(launch, weights):
+            whole_rows = matrices and source.dtype is t.uint8
+            if not (whole_rows or _goes_along(launch, weights)):
                 less = leave_out(launch, fold, x, weights)
             launch = _reading(less or whole, x, source, before, padded)
             if less is not None and not is_taken(launch, weights):

@@ -53,7 +53,7 @@ from sardonyx.plan import plan
 Step: TypeAlias = Callable[[Program], Program]
 
 
-def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[Step, ...]:
+def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step, ...]:
     """The passes in order; each keeps the bits. All else as for `optimise`."""
     fold = partial(fold_constants, fused=fused)
     return (
@@ -62,7 +62,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         constant_bounds,
         join_shuffles,
         *((hold_unsigned,) if roomy else ()),
-        partial(narrow, roomy=roomy, dots=dots),
+        partial(narrow, roomy=roomy, dots=dots > 0),
         part_results,
         widen,
         join_steps,
@@ -76,11 +76,11 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
         without_quotients,
         partial(compute_known, fused=fused),
         *((hold_halves,) if roomy else ()),
-        block_channels,
+        partial(block_channels, matrices=dots > 1),
         split_maxima,
         near_sums,
         split_phases,
-        pad_inputs,
+        partial(pad_inputs, matrices=dots > 1),
         write_borders,
         pack,
         fold,
@@ -100,11 +100,12 @@ def steps(fused: bool = True, roomy: bool = False, dots: bool = False) -> tuple[
 
 
 def optimise(
-    program: Program, fused: bool = True, roomy: bool = False, dots: bool = False
+    program: Program, fused: bool = True, roomy: bool = False, dots: int = 0
 ) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
     constants are folded by its rules. roomy: weights may take several times their memory where that
-    saves time. dots: the host sums products of bytes by one instruction. What lies between two
+    saves time. dots: how many rows of bytes the host multiplies by one instruction (0: there is none;
+    1: VNNI, SDOT; 16: AMX). What lies between two
     pieces of control flow is scheduled by itself."""
     if not any(launch.call for launch in program.launches):
         folded = fold_constants(program, fused)
@@ -127,7 +128,7 @@ def optimise(
     return whole
 
 
-def _planned(fused: bool, roomy: bool, dots: bool, program: Program) -> Body:
+def _planned(fused: bool, roomy: bool, dots: int, program: Program) -> Body:
     """A program scheduled and planned."""
     made = _optimise(program, fused, roomy, dots)
     return Body(made, plan(timeline_of(made)))
@@ -173,7 +174,7 @@ def _apart(part: Program, whole: Program, number: int) -> Program:
     return replace(part, launches=launches, tensors=tensors, weights=weights, joined=joined)
 
 
-def _optimise(program: Program, fused: bool, roomy: bool, dots: bool) -> Program:
+def _optimise(program: Program, fused: bool, roomy: bool, dots: int) -> Program:
     verify(program)
     for step in steps(fused, roomy, dots):
         program = step(program)

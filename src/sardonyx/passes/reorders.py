@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sardonyx.dims import divide
+from sardonyx.kernel.affine import affine
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.contract import is_multiple
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift
 from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.walk import walk
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.types import TensorType
 
 LANES = 16
@@ -68,9 +69,13 @@ def seen_as(have: TensorType, want: TensorType) -> Kernel:
     return k.kernel("view", (x,), (k.view(x, want.shape or ()),))
 
 
-def by_blocks(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
-    """e, a fold over all channels that has no order being over blocks and the channels of each."""
+def in_order(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
+    """e, folds without an order going over channels as they lie: over blocks and the channels of
+    each, or all in a row."""
     given: dict[Fold, Expr] = {}
+    for fold in (x for x in walk(e) if isinstance(x, Fold)):
+        if fold.kind == "dot" and fold.dtype.is_integer and fold.when is None:
+            given |= _in_a_row(fold, changed)
     folds = (x for x in walk(e) if isinstance(x, Fold) and is_free(x) and x.when is None)
     for fold in folds:
         loads = (x for x in walk(*fold.terms) if isinstance(x, Load) and x.buffer in changed)
@@ -81,3 +86,25 @@ def by_blocks(e: Expr, changed: Mapping[Buffer, Buffer]) -> Expr:
             one: dict[Axis, Expr] = {a: two[0] * LANES + two[1]}
             given[fold] = replace(fold, axes=axes, terms=tuple(rewrite(x, one) for x in fold.terms))
     return rewrite(e, given) if given else e
+
+
+def _in_a_row(fold: Fold, changed: Mapping[Buffer, Buffer]) -> dict[Fold, Expr]:
+    """A sum of integers over blocks, places and the channels of a block, of channels that are last
+    now: over places and all channels."""
+    block, lane = fold.axes[0], fold.axes[-1]
+    form = affine(block * LANES + lane)
+    loads = [x for x in walk(*fold.terms) if isinstance(x, Load)]
+    last = (x for x in loads if x.buffer in changed and changed[x.buffer].shape[1] == 1)
+    if block is lane or lane.extent != LANES or not any(affine(x.index[1]) == form for x in last):
+        return {}
+    one = Axis(lane.name, block.extent * LANES)
+
+    def load(x: Load) -> Expr | None:
+        index = tuple(one if affine(i) == form else i for i in x.index)
+        return replace(x, index=index) if one in index else None
+
+    terms = tuple(rewrite(x, {}, load) for x in fold.terms)
+    free = free_axes(*terms)
+    if any(a in free[id(x)] for x in terms for a in (block, lane)):
+        return {}
+    return {fold: replace(fold, axes=(*fold.axes[1:-1], one), terms=terms)}

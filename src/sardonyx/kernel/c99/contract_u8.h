@@ -249,6 +249,16 @@ static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT
 #else
 static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT), 1, 64, 0};
 #endif
-SX_KIND(sx_contract_u8, sx_b_target, sx_b_any_tile)
-SX_KIND(sx_contract_u8_whole, sx_b_target, sx_b_any_whole)
+#ifdef SX_AMX
+#define SX_B_KIND(name, tile)                                                                              \
+  SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
+    if (!sx_m_rows(&sx_b_target, g, first, count, b0, b1))                                                 \
+      sx_rows(&sx_b_target, tile, 0, 0, g, first, count, b0, b1);                                          \
+  }                                                                                                        \
+  SX_KIND_WITH(name, sx_b_target)
+#else
+#define SX_B_KIND(name, tile) SX_KIND(name, sx_b_target, tile)
+#endif
+SX_B_KIND(sx_contract_u8, sx_b_any_tile)
+SX_B_KIND(sx_contract_u8_whole, sx_b_any_whole)
 #endif

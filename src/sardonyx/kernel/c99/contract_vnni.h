@@ -40,6 +40,20 @@ SX_TILE __m512 sx_q_bytes_with(__m512 x, const uint8_t *rest, sx_q_numbers all) 
   const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, all.less));
   return _mm512_add_ps(_mm512_mul_ps(near, all.scale), _mm512_mul_ps(other, all.most));
 }
+/* n rows of sums in memory, of a block, as tiles make bytes of them in registers. */
+SX_TILE void sx_q_plain(const sx_plain *e, int64_t b, const int64_t *to, const int32_t *sums, int64_t n) {
+  const sx_q_numbers all = sx_q_all(e);
+  const __m512i bias = e->bias ? _mm512_loadu_si512((const void *)(e->bias + b * e->next)) : _mm512_setzero_si512();
+  const __m512 slope = e->with & 8 ? _mm512_loadu_ps(e->slope + b * e->next) : _mm512_set1_ps(*e->slope);
+  uint8_t *const out = (uint8_t *)e->out + b * e->apart;
+  const uint8_t *const rest = e->rest ? (const uint8_t *)e->rest + b * e->away : 0;
+  int64_t t;
+  for (t = 0; t < n; t++) {
+    const __m512i sum = _mm512_add_epi32(_mm512_loadu_si512((const void *)(sums + 16 * t)), bias);
+    const __m512 x = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), slope);
+    sx_q_rounded(out + to[t], e->with & 64 ? sx_q_bytes_with(x, rest + to[SX_CHUNK + t], all) : x, all);
+  }
+}
 #define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10)
 #define SX_Q_OVER_IN(M, b) \
   M(0, b) M(1, b) M(2, b) M(3, b) M(4, b) M(5, b) M(6, b) M(7, b) M(8, b) M(9, b) M(10, b)

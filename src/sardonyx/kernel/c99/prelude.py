@@ -20,7 +20,10 @@ TILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "contract_narrow.h": (r"\bsx_contract_narrow(?:_part)?\(", (*COMMON, "contract.h")),
     "contract_f64.h": (r"\bsx_contract_f64(?:_part)?\(", COMMON),
     "contract_i16.h": (r"\bsx_contract_i16(?:_part)?\(", (*COMMON, "contract_vnni.h")),
-    "contract_u8.h": (r"\bsx_contract_u8(?:_whole)?(?:_part)?\(", (*COMMON, "contract_vnni.h")),
+    "contract_u8.h": (
+        r"\bsx_contract_u8(?:_whole)?(?:_part)?\(",
+        (*COMMON, "contract_vnni.h", "contract_amx.h"),
+    ),
     "along.h": (r"\bsx_along(?:_part)?\(", (*COMMON, "contract.h")),
     "windows.h": (r"\bsx_window(?:_part)?\(", (*COMMON, "contract.h")),
     "windows_u8.h": (r"\bsx_window_u8(?:_part)?\(", COMMON),

@@ -336,22 +336,26 @@ SX_TILE int64_t sx_grouped(const sx_product *g, int64_t *at, int64_t first, int6
   }
   return some;
 }
-/* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. Inner loops of the runs read what their
-   neighbours read. */
-SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_product *g,
-                     int64_t first, int64_t count, int64_t b0, int64_t b1) {
-  int64_t at[4 * SX_CHUNK], t;
-  char room[64 * 2 * SX_CHUNK + 64];
-  char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
-  const int64_t end = first + count;
-  sx_group groups[SX_GROUPS];
-  sx_shape shape = {count, 0, g->x2};
-  int64_t chunk;
+/* What the rows of a product are to the model. Inner loops of the runs read what their neighbours read. */
+SX_TILE sx_shape sx_shape_of(const sx_product *g, int64_t rows) {
+  sx_shape shape = {rows, 0, g->x2};
+  int64_t t;
   for (t = 0; t < g->count; t++) {
     const sx_run *const run = g->runs + t;
     shape.reach += (run->s == 1 && g->x2 > 0 && g->x2 < run->n ? g->x2 : run->n) * run->d0;
   }
-  chunk = sx_choose(k, shape, g->choice).chunk;
+  return shape;
+}
+/* The sums of `count` rows from `first` on in the blocks b0 .. b1 - 1. */
+SX_TILE void sx_rows(const sx_target *k, sx_any *tile, const sx_target *h, sx_any *small, const sx_product *g,
+                     int64_t first, int64_t count, int64_t b0, int64_t b1) {
+  int64_t at[4 * SX_CHUNK];
+  char room[64 * 2 * SX_CHUNK + 64];
+  char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
+  const int64_t end = first + count;
+  sx_group groups[SX_GROUPS];
+  sx_shape shape = sx_shape_of(g, count);
+  const int64_t chunk = sx_choose(k, shape, g->choice).chunk;
   for (; first < end; first += chunk) {
     sx_chunk c = {g, at, acc, groups, 0, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
     shape.rows = c.count;
@@ -378,6 +382,9 @@ SX_TILE void sx_units(sx_some *some, const sx_product *g, int64_t chunk, int64_t
   SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
     sx_rows(&target, tile, half, small, g, first, count, b0, b1);                                           \
   }                                                                                                         \
+  SX_KIND_WITH(name, target)
+/* With a function name##_rows that is there. */
+#define SX_KIND_WITH(name, target)                                                                          \
   SX_ENTRY void name(const sx_product *g) {                                                                    \
     const int64_t rows = g->m0 * g->m1 * g->m2;                                                             \
     if (rows > 0) name##_rows(g, 0, rows, 0, g->blocks);                                                    \

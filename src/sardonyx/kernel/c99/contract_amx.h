@@ -1,0 +1,180 @@
+/* Sums of products of bytes with AMX: sixteen rows by sixteen lanes by up to 64 terms are one instruction. It takes
+   weights as contract_vnni.h has them, and int32 wraps, so that every sum is what it is there; what does not suit it
+   (sx_m_terms) stays there, as all does where Linux does not let the process use its registers. */
+#ifndef SX_ELSEWHERE
+#if defined(SX_VNNI) && defined(SX_AMX_IN_C)
+#define SX_AMX
+static const int sx_m_there = 1;
+#elif defined(SX_VNNI) && (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__linux__) && \
+    (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
+#define SX_AMX
+/* Registers 0 to 3 are sums, 4 and 5 rows of x, 6 and 7 weights. */
+#define sx_m_shaped(s) __asm__ volatile("ldtilecfg %0" : : "m"(s))
+#define sx_m_released() __asm__ volatile("tilerelease")
+#define sx_m_zero(t) __asm__ volatile("tilezero %%tmm" #t : :)
+#define sx_m_load(t, p, step) \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((int64_t)(step)) : "memory")
+#define sx_m_store(t, p) __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((int64_t)64) : "memory")
+#define sx_m_sum(c, x, w) __asm__ volatile("tdpbusd %%tmm" #w ", %%tmm" #x ", %%tmm" #c : :)
+static int sx_m_there;
+/* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), of the whole process. */
+__attribute__((constructor)) static void sx_m_asked(void) {
+  long result;
+  __asm__ volatile("syscall" : "=a"(result) : "0"(158L), "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+  sx_m_there = result == 0;
+}
+#endif
+#ifdef SX_AMX
+/* The shapes of the registers, as ldtilecfg reads them. */
+typedef struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } sx_m_shape;
+/* The rows of a chunk in one register: `row` and those after it, `apart` bytes from one to the next in x (0: they lie
+   anywhere); those from `from` on, before `end`, are in no register before it. */
+typedef struct { int64_t row, from, end, apart; } sx_m_line;
+
+/* How many terms are taken at once; 0 where the product does not suit these registers. */
+SX_TILE int64_t sx_m_terms(const sx_product *g, int64_t rows) {
+  const sx_run *const run = g->runs;
+  const int64_t steps = (run->n + 63) / 64;
+  int64_t a;
+  if (!sx_m_there || g->count != 1 || rows < 8 || run->s != 1 || run->d0 * run->d1 * run->d2 > SX_PASS) return 0;
+  for (a = 0; g->edges && a < 3; a++)
+    if (g->edges[a].loop == 3) return 0;
+  return run->n >= 16 && run->n % (4 * steps) == 0 ? run->n / steps : 0;
+}
+/* How many rows a register has: they are `apart` from one another up to the end of a line of x, if it is long enough. */
+SX_TILE int64_t sx_m_high(const int64_t *at, int64_t rows) {
+  int64_t n = rows > 1 ? 2 : rows;
+  while (n < rows && at[n] - at[n - 1] == at[1] - at[0]) n++;
+  return n < 7 ? 16 : (n + (n + 15) / 16 - 1) / ((n + 15) / 16);
+}
+/* The rows from `first` on, before `end`, as lines of `high` rows; how many they are. The last of a stretch begins so
+   early that it is full. */
+SX_TILE int64_t sx_m_lines(const int64_t *at, int64_t first, int64_t end, int64_t high, sx_m_line *to) {
+  int64_t n = 0, t = first;
+  while (t < end) {
+    int64_t e = t + 1;
+    const int64_t apart = e < end ? at[e] - at[t] : 0;
+    while (e < end && at[e] - at[e - 1] == apart) e++;
+    if (e - t < high || apart == 0) { /* gathered, with rows that follow */
+      const sx_m_line line = {t, t, t + high < end ? t + high : end, 0};
+      to[n++] = line;
+      t += high;
+    } else
+      for (; t < e; t += high) {
+        const sx_m_line line = {t + high < e ? t : e - high, t, t + high < e ? t + high : e, apart};
+        to[n++] = line;
+      }
+  }
+  return n;
+}
+/* So many terms of the rows of a line, from k on, in rows of 64 bytes; what is beyond its end is its last row. */
+SX_OWN void sx_m_gathered(uint8_t *room, const uint8_t *x, const int64_t *at, const sx_m_line *line, int64_t high,
+                          int64_t terms) {
+  int64_t i;
+  for (i = 0; i < high; i++) memcpy(room + 64 * i, x + at[line->row + i < line->end ? line->row + i : line->end - 1], (size_t)terms);
+}
+#define SX_M_X(t, line)                                                                   \
+  if ((line).apart) sx_m_load(t, x + at[(line).row] + k, (line).apart);                   \
+  else {                                                                                  \
+    sx_m_gathered(room, x + k, at, &(line), high, terms);                                 \
+    sx_m_load(t, room, 64);                                                               \
+  }
+/* Weights that are wanted soon, `far` bytes on: of each step so many lines of the cache, from the first of them on. */
+typedef struct { int64_t far, first, lines; } sx_m_soon;
+/* The sums of one or two lines in one or two blocks, 16 x 16 each: acc[block][line]. */
+SX_TILE void sx_m_tile(const int some, const int nb, const uint8_t *x, const int64_t *at, const sx_m_line *line,
+                       int64_t high, const int8_t *w, int64_t wb, const sx_part *part, int64_t terms, sx_m_soon soon, int32_t *acc) {
+  uint8_t SX_LINES room[1024];
+  int64_t i, j;
+  sx_m_zero(0);
+  sx_m_zero(1);
+  sx_m_zero(2);
+  sx_m_zero(3);
+  for (j = 0; j < part->count; j++) {
+    int64_t k = part->at[j];
+    const int64_t end = k + part->n;
+    const int8_t *v = w, *const next = w + part->on[j];
+    for (; k != end; k += terms, v += 16 * terms) {
+      sx_m_load(6, v, 64);
+      if (nb > 1) sx_m_load(7, v + wb, 64);
+      for (i = soon.first; i < soon.first + soon.lines; i++) {
+        __builtin_prefetch(v + soon.far + 64 * i);
+        if (nb > 1) __builtin_prefetch(v + soon.far + wb + 64 * i);
+      }
+      SX_M_X(4, line[0])
+      sx_m_sum(0, 4, 6);
+      if (nb > 1) sx_m_sum(1, 4, 7);
+      if (some > 1) {
+        SX_M_X(5, line[1])
+        sx_m_sum(2, 5, 6);
+        if (nb > 1) sx_m_sum(3, 5, 7);
+      }
+    }
+    w = next;
+  }
+  sx_m_store(0, acc);
+  if (some > 1) sx_m_store(2, acc + 256);
+  if (nb > 1) sx_m_store(1, acc + 512);
+  if (nb > 1 && some > 1) sx_m_store(3, acc + 768);
+}
+/* The rows of a chunk that are these lines, in the blocks b0 .. b1 - 1. */
+SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line *lines, int64_t some, int64_t high, const sx_part *part,
+                         int64_t ahead, int64_t terms, int64_t b0, int64_t b1) {
+  const sx_product *const g = c->g;
+  int32_t SX_LINES acc[1024];
+  const int64_t passes = some < 7 ? (some + 1) / 2 : 4;
+  int64_t b, nb, i, j;
+  for (b = b0; b < b1; b += nb) {
+    nb = b1 - b > 1 ? 2 : 1;
+    const int64_t first = g->back & 1 ? b0 + b1 - b - nb : b;
+    const int8_t *const w = (const int8_t *)g->w + first * g->wb + ahead;
+    const int plain = g->plain && 16 * (first + nb) <= g->plain->lanes;
+    const sx_plain e = plain ? sx_plain_from(*g->plain, first, nb) : (sx_plain){0};
+    for (i = 0; i < some; i += 2) {
+      const int64_t two = some - i > 1 ? 2 : 1, each = (terms + 4 * passes - 1) / (4 * passes);
+      const sx_m_soon soon = {g->back & 1 ? -nb * g->wb : nb * g->wb, i / 2 * each, i / 2 < passes ? each : 0};
+#define SX_M_CASE(S, N) sx_m_tile(S, N, g->x, c->at, lines + i, high, w, g->wb, part, terms, soon, acc)
+      if (two > 1 && nb > 1) SX_M_CASE(2, 2);
+      else if (two > 1) SX_M_CASE(2, 1);
+      else if (nb > 1) SX_M_CASE(1, 2);
+      else SX_M_CASE(1, 1);
+      for (j = 0; j < two * nb; j++) {
+        const sx_m_line *const l = lines + i + j % two;
+        const int64_t block = j / two, n = l->end - l->from;
+        const int32_t *const sums = acc + 512 * block + 256 * (j % two) + 16 * (l->from - l->row);
+        if (plain) sx_q_plain(&e, block, c->at + SX_CHUNK + l->from, sums, n);
+        else sx_passed_on(k, c, (const char *)sums, l->from, n, first + block);
+      }
+    }
+  }
+}
+/* As sx_rows; whether it does them. */
+SX_TILE int sx_m_rows(const sx_target *k, const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
+  int64_t at[4 * SX_CHUNK], begin[SX_PASS + 1], on[SX_PASS + 1], chunk, i, t;
+  const int64_t terms = sx_m_terms(g, count), end = first + count;
+  const sx_run *const run = g->runs;
+  sx_m_line lines[SX_CHUNK];
+  sx_group groups[SX_GROUPS];
+  if (!terms) return 0;
+  chunk = sx_choose(k, sx_shape_of(g, count), g->choice).chunk;
+  if (chunk > g->m2) chunk -= chunk % g->m2;
+  for (; first < end; first += chunk) {
+    sx_chunk c = {g, at, 0, groups, 0, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
+    c.some = sx_grouped(g, at, first, c.count, groups);
+    for (t = 0, i = 0; i < c.some; t += groups[i++].rows) {
+      const int64_t high = sx_m_high(at + t, groups[i].rows);
+      const sx_m_shape shape = {1, 0, {0}, {64, 64, 64, 64, (uint16_t)terms, (uint16_t)terms, 64, 64},
+                                {(uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high,
+                                 (uint8_t)(terms / 4), (uint8_t)(terms / 4)}};
+      sx_part part = {begin, on + 1, 0, run->n, 1, run->rows, 0, 0};
+      int64_t ahead;
+      part.count = sx_taken(run, groups + i, 0, run->d0 * run->d1 * run->d2, run->rows, begin, on, &ahead);
+      sx_m_shaped(shape);
+      sx_m_blocks(k, &c, lines, sx_m_lines(at, t, t + groups[i].rows, high, lines), high, &part, ahead, terms, b0, b1);
+    }
+  }
+  sx_m_released();
+  return 1;
+}
+#endif
+#endif
