@@ -34,9 +34,10 @@ typedef struct { int64_t row, from, end, apart; } sx_m_line;
 /* How many terms are taken at once; 0 where the product does not suit these registers. */
 SX_TILE int64_t sx_m_terms(const sx_product *g, int64_t rows) {
   const sx_run *const run = g->runs;
-  const int64_t steps = (run->n + 63) / 64;
+  const int64_t steps = (run->n + 63) / 64, runs = run->d0 * run->d1 * run->d2;
   int64_t a;
-  if (!sx_m_there || g->count != 1 || rows < 8 || run->s != 1 || run->d0 * run->d1 * run->d2 > SX_PASS) return 0;
+  if (!sx_m_there || g->count != 1 || rows < 8 || run->s != 1 || runs > SX_PASS) return 0;
+  if (run->n * runs < 64) return 0; /* what becomes of the sums takes longer then, and is in registers elsewhere */
   for (a = 0; g->edges && a < 3; a++)
     if (g->edges[a].loop == 3) return 0;
   return run->n >= 16 && run->n % (4 * steps) == 0 ? run->n / steps : 0;
@@ -81,10 +82,21 @@ SX_OWN void sx_m_gathered(uint8_t *room, const uint8_t *x, const int64_t *at, co
   }
 /* Weights that are wanted soon, `far` bytes on: of each step so many lines of the cache, from the first of them on. */
 typedef struct { int64_t far, first, lines; } sx_m_soon;
-/* The sums of one or two lines in one or two blocks, 16 x 16 each: acc[block][line]. */
-SX_TILE void sx_m_tile(const int some, const int nb, const uint8_t *x, const int64_t *at, const sx_m_line *line,
-                       int64_t high, const int8_t *w, int64_t wb, const sx_part *part, int64_t terms, sx_m_soon soon, int32_t *acc) {
+/* One or two lines in one or two blocks, of which `block` is the first: where their sums are, 16 x 16 each, in the order
+   [block][line], and what they become where that is plain. */
+typedef struct {
+  const sx_m_line *line;
+  int64_t some, nb, block;
+  const int32_t *sums;
+  const sx_q_plain *plain;
+  int joined; /* whether both blocks are neighbours in what is written, and no rounded sum is beyond int32 */
+} sx_m_item;
+
+/* Takes the sums, in the registers 0 to 3. */
+SX_TILE void sx_m_summed(const int some, const int nb, const sx_product *g, const int64_t *at, const sx_m_line *line,
+                         int64_t high, const int8_t *w, const sx_part *part, int64_t terms, sx_m_soon soon) {
   uint8_t SX_LINES room[1024];
+  const uint8_t *const x = g->x;
   int64_t i, j;
   sx_m_zero(0);
   sx_m_zero(1);
@@ -96,10 +108,10 @@ SX_TILE void sx_m_tile(const int some, const int nb, const uint8_t *x, const int
     const int8_t *v = w, *const next = w + part->on[j];
     for (; k != end; k += terms, v += 16 * terms) {
       sx_m_load(6, v, 64);
-      if (nb > 1) sx_m_load(7, v + wb, 64);
+      if (nb > 1) sx_m_load(7, v + g->wb, 64);
       for (i = soon.first; i < soon.first + soon.lines; i++) {
         __builtin_prefetch(v + soon.far + 64 * i);
-        if (nb > 1) __builtin_prefetch(v + soon.far + wb + 64 * i);
+        if (nb > 1) __builtin_prefetch(v + soon.far + g->wb + 64 * i);
       }
       SX_M_X(4, line[0])
       sx_m_sum(0, 4, 6);
@@ -112,41 +124,95 @@ SX_TILE void sx_m_tile(const int some, const int nb, const uint8_t *x, const int
     }
     w = next;
   }
-  sx_m_store(0, acc);
-  if (some > 1) sx_m_store(2, acc + 256);
-  if (nb > 1) sx_m_store(1, acc + 512);
-  if (nb > 1 && some > 1) sx_m_store(3, acc + 768);
 }
-/* The rows of a chunk that are these lines, in the blocks b0 .. b1 - 1. */
-SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line *lines, int64_t some, int64_t high, const sx_part *part,
-                         int64_t ahead, int64_t terms, int64_t b0, int64_t b1) {
+/* Whether no factor takes a sum, or the sum with a residual, beyond int32. */
+SX_TILE int sx_m_tame(const sx_plain *e) {
+  int64_t i, all = e->with & 8 ? 16 : 1;
+  int tame = e->apart == 16;
+  for (i = 0; i < all; i++)
+    tame &= e->slope[i] >= -0.5f && e->slope[i] <= 0.5f && e->slope[i + e->next] >= -0.5f && e->slope[i + e->next] <= 0.5f;
+  return tame && (!(e->with & 64) || (e->scale >= -65536 && e->scale <= 65536 && e->most >= -65536 && e->most <= 65536));
+}
+#define SX_M_NEAR(b, t) _mm512_cvtps_epi32(SX_M_OWN(sx_q_scaled(sums + 512 * b + 16 * (t), bias##b, slope##b), b, t))
+#define SX_M_BOTH(t) _mm512_adds_epi16(_mm512_packs_epi32(SX_M_NEAR(0, t), SX_M_NEAR(1, t)), zero)
+/* As sx_q_finished, of two blocks that are neighbours: saturation to int16, then to bytes, is that to bytes. */
+#define SX_M_JOINED                                                                                          \
+  for (t = 0; t < n; t += 2) {                                                                               \
+    const int64_t u = t + 1 < n ? t + 1 : t;                                                                 \
+    const __m512i both = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(SX_M_BOTH(t), SX_M_BOTH(u)));   \
+    _mm256_storeu_si256((__m256i *)(void *)(out + to[t]), _mm512_castsi512_si256(both));                     \
+    _mm256_storeu_si256((__m256i *)(void *)(out + to[u]), _mm512_extracti64x4_epi64(both, 1));               \
+  }
+SX_OWN void sx_m_joined(const sx_q_plain *p, const int64_t *to, const int32_t *sums, int64_t n) {
+  const sx_plain *const e = &p->e;
+  const sx_q_numbers all = p->all;
+  const __m512i bias0 = sx_q_bias(e, 0), bias1 = sx_q_bias(e, 1), zero = _mm512_set1_epi16((int16_t)e->zero);
+  const __m512 slope0 = sx_q_slope(e, 0), slope1 = sx_q_slope(e, 1);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  uint8_t *const out = (uint8_t *)e->out;
+  const uint8_t *const rest0 = (const uint8_t *)e->rest, *const rest1 = rest0 + e->away;
+  int64_t t;
+  if (e->with & 64) {
+#define SX_M_OWN(x, b, t) sx_q_with(x, rest##b + to[SX_CHUNK + (t)], all)
+    SX_M_JOINED
+#undef SX_M_OWN
+  } else {
+#define SX_M_OWN(x, b, t) x
+    SX_M_JOINED
+  }
+}
+SX_TILE void sx_m_stored(int64_t some, int64_t nb, int32_t *sums) {
+  sx_m_store(0, sums);
+  if (nb > 1) sx_m_store(1, sums + 512);
+  if (some > 1) {
+    sx_m_store(2, sums + 256);
+    if (nb > 1) sx_m_store(3, sums + 768);
+  }
+}
+SX_TILE void sx_m_finished(const sx_target *k, const sx_chunk *c, const sx_m_item *m) {
+  int64_t j, b;
+  for (j = 0; m->joined && j < m->some; j++) {
+    const sx_m_line *const l = m->line + j;
+    sx_m_joined(m->plain, c->at + SX_CHUNK + l->from, m->sums + 256 * j + 16 * (l->from - l->row), l->end - l->from);
+  }
+  for (b = m->joined ? m->nb : 0; b < m->nb; b++)
+    for (j = 0; j < m->some; j++) {
+      const sx_m_line *const l = m->line + j;
+      const int32_t *const sums = m->sums + 512 * b + 256 * j + 16 * (l->from - l->row);
+      if (m->plain) sx_q_finished(m->plain, b, c->at + SX_CHUNK + l->from, sums, l->end - l->from);
+      else sx_passed_on(k, c, (const char *)sums, l->from, l->end - l->from, m->block + b);
+    }
+}
+/* The rows of a chunk that are these lines, in the blocks b0 .. b1 - 1. Sums are finished while the next are taken. */
+SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line *lines, int64_t some, int64_t high,
+                         const sx_part *part, int64_t ahead, int64_t terms, int64_t b0, int64_t b1) {
   const sx_product *const g = c->g;
-  int32_t SX_LINES acc[1024];
-  const int64_t passes = some < 7 ? (some + 1) / 2 : 4;
-  int64_t b, nb, i, j;
+  const int64_t passes = some < 7 ? (some + 1) / 2 : 4, each = (terms + 4 * passes - 1) / (4 * passes);
+  int32_t SX_LINES sums[2][1024];
+  sx_q_plain plain[2];
+  sx_m_item before = {0, 0, 0, 0, 0, 0, 0};
+  int64_t b, nb, i, turn = 0;
   for (b = b0; b < b1; b += nb) {
     nb = b1 - b > 1 ? 2 : 1;
-    const int64_t first = g->back & 1 ? b0 + b1 - b - nb : b;
+    const int64_t first = g->back & 1 ? b0 + b1 - b - nb : b, far = g->back & 1 ? -nb * g->wb : nb * g->wb;
     const int8_t *const w = (const int8_t *)g->w + first * g->wb + ahead;
-    const int plain = g->plain && 16 * (first + nb) <= g->plain->lanes;
-    const sx_plain e = plain ? sx_plain_from(*g->plain, first, nb) : (sx_plain){0};
-    for (i = 0; i < some; i += 2) {
-      const int64_t two = some - i > 1 ? 2 : 1, each = (terms + 4 * passes - 1) / (4 * passes);
-      const sx_m_soon soon = {g->back & 1 ? -nb * g->wb : nb * g->wb, i / 2 * each, i / 2 < passes ? each : 0};
-#define SX_M_CASE(S, N) sx_m_tile(S, N, g->x, c->at, lines + i, high, w, g->wb, part, terms, soon, acc)
-      if (two > 1 && nb > 1) SX_M_CASE(2, 2);
-      else if (two > 1) SX_M_CASE(2, 1);
+    sx_q_plain *const p = g->plain && 16 * (first + nb) <= g->plain->lanes ? plain + (b - b0) / 2 % 2 : 0;
+    int joined = 0;
+    if (p) *p = sx_q_plain_of(sx_plain_from(*g->plain, first, nb)), joined = nb > 1 && sx_m_tame(&p->e);
+    for (i = 0; i < some; i += 2, turn ^= 1) {
+      const sx_m_item now = {lines + i, some - i > 1 ? 2 : 1, nb, first, sums[turn], p, joined};
+      const sx_m_soon soon = {far, i / 2 * each, i / 2 < passes ? each : 0};
+#define SX_M_CASE(S, N) sx_m_summed(S, N, g, c->at, lines + i, high, w, part, terms, soon)
+      if (now.some > 1 && nb > 1) SX_M_CASE(2, 2);
+      else if (now.some > 1) SX_M_CASE(2, 1);
       else if (nb > 1) SX_M_CASE(1, 2);
       else SX_M_CASE(1, 1);
-      for (j = 0; j < two * nb; j++) {
-        const sx_m_line *const l = lines + i + j % two;
-        const int64_t block = j / two, n = l->end - l->from;
-        const int32_t *const sums = acc + 512 * block + 256 * (j % two) + 16 * (l->from - l->row);
-        if (plain) sx_q_plain(&e, block, c->at + SX_CHUNK + l->from, sums, n);
-        else sx_passed_on(k, c, (const char *)sums, l->from, n, first + block);
-      }
+      sx_m_finished(k, c, &before);
+      sx_m_stored(now.some, nb, sums[turn]);
+      before = now;
     }
   }
+  sx_m_finished(k, c, &before);
 }
 /* As sx_rows; whether it does them. */
 SX_TILE int sx_m_rows(const sx_target *k, const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
