@@ -100,7 +100,7 @@ def write(
     *,
     scheduled: bool = True,
     fused: bool = True,
-    dots: bool = False,
+    dots: int = 0,
     prefix: str = "slice",
 ) -> Written:
     """A graph of concrete shapes as C files with a main; the naive print if not scheduled."""

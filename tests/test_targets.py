@@ -170,7 +170,7 @@ def check(folder: Path, target: Target, parts: tuple[str, ...], scheduled: bool 
     assert not differences(found, expected(parts, target.fused))
 
 
-def check_net(net: Net, target: Target, path: Path, *, dots: bool = False) -> None:
+def check_net(net: Net, target: Target, path: Path, *, dots: int = 0) -> None:
     """Asserts that the C of a graph, written to `path`, gives the machine's bytes on the target."""
     if lacking(target) or unable(target):
         pytest.skip(f"{target}: {lacking(target) or unable(target)}")

@@ -99,9 +99,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
     )
 
 
-def optimise(
-    program: Program, fused: bool = True, roomy: bool = False, dots: int = 0
-) -> Program:
+def optimise(program: Program, fused: bool = True, roomy: bool = False, dots: int = 0) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
     constants are folded by its rules. roomy: weights may take several times their memory where that
     saves time. dots: how many rows of bytes the host multiplies by one instruction (0: there is none;

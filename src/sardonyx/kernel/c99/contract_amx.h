@@ -60,11 +60,13 @@ SX_TILE int64_t sx_m_lines(const int64_t *at, int64_t first, int64_t end, int64_
       const sx_m_line line = {t, t, t + high < end ? t + high : end, 0};
       to[n++] = line;
       t += high;
-    } else
+    } else {
       for (; t < e; t += high) {
         const sx_m_line line = {t + high < e ? t : e - high, t, t + high < e ? t + high : e, apart};
         to[n++] = line;
       }
+      t = e;
+    }
   }
   return n;
 }

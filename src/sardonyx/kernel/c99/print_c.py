@@ -12,6 +12,7 @@ numerics="unfused".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -125,10 +126,12 @@ def finish(
         const = "" if b in written else "const "
         restrict = "" if b in names.overlapping else "restrict "
         parameters.append(f"{const}{b.dtype.c} *{restrict}{names.pointers[b]}")
-    parameters += [f"int64_t {n}" for n in names.sizes.values()]
+    used = set(re.findall(r"\w+", "\n".join([*trims, *lines])))
+    sizes = {d: n for d, n in names.sizes.items() if n in used}
+    parameters += [f"int64_t {n}" for n in sizes.values()]
     head = wrapped(f"static void {NAME}(", parameters or ["void"], ") {")
     text = "\n".join([*head, *indented([*trims, *lines]), "}"]) + "\n"
-    return Function(text, pointers, tuple(names.sizes), names.traps, names.shares)
+    return Function(text, pointers, tuple(sizes), names.traps, names.shares)
 
 
 def wrapped(start: str, items: Sequence[str], end: str) -> list[str]:
