@@ -35,12 +35,12 @@ KINDS = (t.float32, t.int16, t.int8, t.uint8)
 
 
 def block_channels(program: Program, matrices: bool = False) -> Program:
-    """The program with these layouts from the first convolution of each chain to its last. matrices:
-    the host multiplies matrices of bytes, whose terms then lie in a row: their channels are last."""
+    """The program with these layouts from the first convolution of each chain to its last.
+    matrices: the host multiplies matrices of bytes: of bytes channels are last, terms in a row."""
     grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
     rows = turned(program, _source)
-    near = towards(program, _source)
-    state = _State(program, dict(program.tensors), grouped, near, rows, matrices)
+    near, tensors = towards(program, _source), dict(program.tensors)
+    state = _State(program, tensors, grouped, near, rows, matrices)
     for launch in program.launches:
         _place(launch, state)
     for name in program.outputs:
@@ -67,8 +67,8 @@ def _is_window(e: Fold) -> bool:
 
 @dataclass(slots=True)
 class _State:
-    """What the pass has made so far. grouped: what convolutions by groups read; towards and turned:
-    as turns.py has them; matrices: as for block_channels. have: tensor -> the layouts it exists in, oldest first."""
+    """What the pass has made so far. grouped: what convolutions by groups read; towards, turned: as
+    turns.py has them; matrices: as given. have: tensor -> the layouts it has, oldest first."""
 
     program: Program
     tensors: dict[str, TensorType]
@@ -85,9 +85,8 @@ class _State:
 
     def preferred(self, name: str, near: Iterable[int], first: int = 0) -> list[int]:
         """As _preferred, of a tensor with this name."""
-        tensor = self.tensors[name]
-        last = self.matrices and tensor.dtype in (t.int8, t.uint8)
-        return _preferred(tensor, (LARGEST,) if last else near, first)
+        last = self.matrices and self.tensors[name].dtype in (t.int8, t.uint8)
+        return _preferred(self.tensors[name], (LARGEST,) if last else near, first)
 
     def made(self, name: str, block: int) -> None:
         """Tensor `name` exists in a layout from now on, and in no other so far."""

@@ -102,9 +102,8 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
 def optimise(program: Program, fused: bool = True, roomy: bool = False, dots: int = 0) -> Program:
     """The scheduled graph: the same bits, for less time. `fused` is as in the numerics contract;
     constants are folded by its rules. roomy: weights may take several times their memory where that
-    saves time. dots: how many rows of bytes the host multiplies by one instruction (0: there is none;
-    1: VNNI, SDOT; 16: AMX). What lies between two
-    pieces of control flow is scheduled by itself."""
+    saves time. dots: how many rows of bytes the host multiplies by one instruction (1: VNNI, SDOT;
+    16: AMX), or 0. What lies between two pieces of control flow is scheduled by itself."""
     if not any(launch.call for launch in program.launches):
         folded = fold_constants(program, fused)
         program = one_by_one(folded, partial(_planned, fused, roomy, dots))
