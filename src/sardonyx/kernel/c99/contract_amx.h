@@ -76,11 +76,11 @@ SX_OWN void sx_m_gathered(uint8_t *room, const uint8_t *x, const int64_t *at, co
   int64_t i;
   for (i = 0; i < high; i++) memcpy(room + 64 * i, x + at[line->row + i < line->end ? line->row + i : line->end - 1], (size_t)terms);
 }
-#define SX_M_X(t, line)                                                                   \
-  if ((line).apart) sx_m_load(t, x + at[(line).row] + k, (line).apart);                   \
-  else {                                                                                  \
-    sx_m_gathered(room, x + k, at, &(line), high, terms);                                 \
-    sx_m_load(t, room, 64);                                                               \
+#define SX_M_X(t, i)                                           \
+  if (even) sx_m_load(t, x##i + k, apart##i);                  \
+  else {                                                       \
+    sx_m_gathered(room, x + k, at, line + i, high, terms);     \
+    sx_m_load(t, room, 64);                                    \
   }
 /* Weights that are wanted soon, `far` bytes on: of each step so many lines of the cache, from the first of them on. */
 typedef struct { int64_t far, first, lines; } sx_m_soon;
@@ -94,35 +94,38 @@ typedef struct {
   int joined; /* whether both blocks are neighbours in what is written, and no rounded sum is beyond int32 */
 } sx_m_item;
 
-/* Takes the sums, in the registers 0 to 3. */
-SX_TILE void sx_m_summed(const int some, const int nb, const sx_product *g, const int64_t *at, const sx_m_line *line,
-                         int64_t high, const int8_t *w, const sx_part *part, int64_t terms, sx_m_soon soon) {
+/* Takes the sums, in the registers 0 to 3. even: no line is gathered. What the loop reads is in variables, as what
+   registers are loaded from may be anything. */
+SX_TILE void sx_m_summed(const int some, const int nb, const int even, const sx_product *g, const int64_t *at,
+                         const sx_m_line *line, int64_t high, const int8_t *w, const sx_part *part, int64_t terms,
+                         sx_m_soon soon) {
   uint8_t SX_LINES room[1024];
-  const uint8_t *const x = g->x;
+  const int64_t *const begin = part->at, *const on = part->on;
+  const int64_t runs = part->count, n = part->n, wb = g->wb, last = soon.first + soon.lines;
+  const uint8_t *const x = g->x, *const x0 = x + at[line[0].row], *const x1 = x + at[line[some - 1].row];
+  const int64_t apart0 = line[0].apart, apart1 = line[some - 1].apart;
   int64_t i, j;
   sx_m_zero(0);
   sx_m_zero(1);
   sx_m_zero(2);
   sx_m_zero(3);
-  for (j = 0; j < part->count; j++) {
-    int64_t k = part->at[j];
-    const int64_t end = k + part->n;
-    const int8_t *v = w, *const next = w + part->on[j];
+  for (j = 0; j < runs; j++) {
+    int64_t k = begin[j];
+    const int64_t end = k + n;
+    const int8_t *v = w, *const next = w + on[j];
     for (; k != end; k += terms, v += 16 * terms) {
+      SX_M_X(4, 0)
       sx_m_load(6, v, 64);
-      if (nb > 1) sx_m_load(7, v + g->wb, 64);
-      for (i = soon.first; i < soon.first + soon.lines; i++) {
+      if (some > 1) { SX_M_X(5, 1) }
+      if (nb > 1) sx_m_load(7, v + wb, 64);
+      for (i = soon.first; i < last; i++) {
         __builtin_prefetch(v + soon.far + 64 * i);
-        if (nb > 1) __builtin_prefetch(v + soon.far + g->wb + 64 * i);
+        if (nb > 1) __builtin_prefetch(v + soon.far + wb + 64 * i);
       }
-      SX_M_X(4, line[0])
       sx_m_sum(0, 4, 6);
       if (nb > 1) sx_m_sum(1, 4, 7);
-      if (some > 1) {
-        SX_M_X(5, line[1])
-        sx_m_sum(2, 5, 6);
-        if (nb > 1) sx_m_sum(3, 5, 7);
-      }
+      if (some > 1) sx_m_sum(2, 5, 6);
+      if (nb > 1 && some > 1) sx_m_sum(3, 5, 7);
     }
     w = next;
   }
@@ -204,11 +207,15 @@ SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line 
     for (i = 0; i < some; i += 2, turn ^= 1) {
       const sx_m_item now = {lines + i, some - i > 1 ? 2 : 1, nb, first, sums[turn], p, joined};
       const sx_m_soon soon = {far, i / 2 * each, i / 2 < passes ? each : 0};
-#define SX_M_CASE(S, N) sx_m_summed(S, N, g, c->at, lines + i, high, w, part, terms, soon)
-      if (now.some > 1 && nb > 1) SX_M_CASE(2, 2);
-      else if (now.some > 1) SX_M_CASE(2, 1);
-      else if (nb > 1) SX_M_CASE(1, 2);
-      else SX_M_CASE(1, 1);
+      const int even = lines[i].apart && lines[i + now.some - 1].apart;
+#define SX_M_CASE(S, N, E) sx_m_summed(S, N, E, g, c->at, lines + i, high, w, part, terms, soon)
+      if (even && now.some > 1 && nb > 1) SX_M_CASE(2, 2, 1);
+      else if (even && now.some > 1) SX_M_CASE(2, 1, 1);
+      else if (even && nb > 1) SX_M_CASE(1, 2, 1);
+      else if (now.some > 1 && nb > 1) SX_M_CASE(2, 2, 0);
+      else if (now.some > 1) SX_M_CASE(2, 1, 0);
+      else if (nb > 1) SX_M_CASE(1, 2, 0);
+      else SX_M_CASE(1, 1, 0);
       sx_m_finished(k, c, &before);
       sx_m_stored(now.some, nb, sums[turn]);
       before = now;
