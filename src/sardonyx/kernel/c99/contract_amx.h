@@ -130,13 +130,13 @@ SX_TILE void sx_m_summed(const int some, const int nb, const int even, const sx_
     w = next;
   }
 }
-/* Whether no factor takes a sum, or the sum with a residual, beyond int32. */
+/* Whether no factor takes a sum, or the sum with a residual, beyond int32, and both blocks are neighbours. */
 SX_TILE int sx_m_tame(const sx_plain *e) {
-  int64_t i, all = e->with & 8 ? 16 : 1;
-  int tame = e->apart == 16;
-  for (i = 0; i < all; i++)
-    tame &= e->slope[i] >= -0.5f && e->slope[i] <= 0.5f && e->slope[i + e->next] >= -0.5f && e->slope[i + e->next] <= 0.5f;
-  return tame && (!(e->with & 64) || (e->scale >= -65536 && e->scale <= 65536 && e->most >= -65536 && e->most <= 65536));
+  const __m512 most = _mm512_set1_ps(0.5f);
+  const __mmask16 low = _mm512_cmp_ps_mask(_mm512_abs_ps(sx_q_slope(e, 0)), most, _CMP_LE_OQ);
+  const __mmask16 high = _mm512_cmp_ps_mask(_mm512_abs_ps(sx_q_slope(e, 1)), most, _CMP_LE_OQ);
+  const int scaled = e->scale >= -65536 && e->scale <= 65536 && e->most >= -65536 && e->most <= 65536;
+  return e->apart == 16 && (low & high) == 0xffff && (scaled || !(e->with & 64));
 }
 #define SX_M_NEAR(b, t) _mm512_cvtps_epi32(SX_M_OWN(sx_q_scaled(sums + 512 * b + 16 * (t), bias##b, slope##b), b, t))
 #define SX_M_BOTH(t) _mm512_adds_epi16(_mm512_packs_epi32(SX_M_NEAR(0, t), SX_M_NEAR(1, t)), zero)
@@ -223,29 +223,39 @@ SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line 
   }
   sx_m_finished(k, c, &before);
 }
-/* As sx_rows; whether it does them. */
-SX_TILE int sx_m_rows(const sx_target *k, const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
-  int64_t at[4 * SX_CHUNK], begin[SX_PASS + 1], on[SX_PASS + 1], chunk, i, t;
-  const int64_t terms = sx_m_terms(g, count), end = first + count;
-  const sx_run *const run = g->runs;
+/* The rows of a chunk, in the blocks b0 .. b1 - 1. */
+SX_TILE void sx_m_chunk(const sx_target *k, sx_chunk *c, int64_t *at, int64_t terms, int64_t b0, int64_t b1) {
+  const sx_run *const run = c->g->runs;
+  int64_t begin[SX_PASS + 1], on[SX_PASS + 1], ahead, i, t;
   sx_m_line lines[SX_CHUNK];
+  c->some = sx_grouped(c->g, at, c->first, c->count, (sx_group *)c->groups);
+  for (t = 0, i = 0; i < c->some; t += c->groups[i++].rows) {
+    const sx_group *const q = c->groups + i;
+    const int64_t high = sx_m_high(at + t, q->rows), some = sx_m_lines(at, t, t + q->rows, high, lines);
+    const uint8_t n = (uint8_t)high, fours = (uint8_t)(terms / 4);
+    const uint16_t bytes = (uint16_t)terms;
+    const sx_m_shape shape = {1, 0, {0}, {64, 64, 64, 64, bytes, bytes, 64, 64}, {n, n, n, n, n, n, fours, fours}};
+    sx_part part = {begin, on + 1, 0, run->n, 1, run->rows, 0, 0};
+    part.count = sx_taken(run, q, 0, run->d0 * run->d1 * run->d2, run->rows, begin, on, &ahead);
+    sx_m_shaped(shape);
+    sx_m_blocks(k, c, lines, some, high, &part, ahead, terms, b0, b1);
+  }
+}
+/* As sx_rows; whether it does them. Where there are several chunks, they pass before the next blocks of so many bytes
+   do: those stay in the second cache. */
+SX_TILE int sx_m_rows(const sx_target *k, const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
+  int64_t at[4 * SX_CHUNK], chunk, wide, b, t;
+  const int64_t terms = sx_m_terms(g, count);
   sx_group groups[SX_GROUPS];
   if (!terms) return 0;
   chunk = sx_choose(k, sx_shape_of(g, count), g->choice).chunk;
   if (chunk > g->m2) chunk -= chunk % g->m2;
-  for (; first < end; first += chunk) {
-    sx_chunk c = {g, at, 0, groups, 0, first, end - first < chunk ? end - first : chunk, {0, 0, 0, 0}};
-    c.some = sx_grouped(g, at, first, c.count, groups);
-    for (t = 0, i = 0; i < c.some; t += groups[i++].rows) {
-      const int64_t high = sx_m_high(at + t, groups[i].rows);
-      const sx_m_shape shape = {1, 0, {0}, {64, 64, 64, 64, (uint16_t)terms, (uint16_t)terms, 64, 64},
-                                {(uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high, (uint8_t)high,
-                                 (uint8_t)(terms / 4), (uint8_t)(terms / 4)}};
-      sx_part part = {begin, on + 1, 0, run->n, 1, run->rows, 0, 0};
-      int64_t ahead;
-      part.count = sx_taken(run, groups + i, 0, run->d0 * run->d1 * run->d2, run->rows, begin, on, &ahead);
-      sx_m_shaped(shape);
-      sx_m_blocks(k, &c, lines, sx_m_lines(at, t, t + groups[i].rows, high, lines), high, &part, ahead, terms, b0, b1);
+  wide = count > chunk ? (1 << 20) / (g->wb + 1) & ~1 : b1 - b0;
+  for (b = b0; b < b1; b += wide) {
+    if (wide < 2) wide = 2;
+    for (t = 0; t < count; t += chunk) {
+      sx_chunk c = {g, at, 0, groups, 0, first + t, count - t < chunk ? count - t : chunk, {0, 0, 0, 0}};
+      sx_m_chunk(k, &c, at, terms, b, b1 - b < wide ? b1 : b + wide);
     }
   }
   sx_m_released();
