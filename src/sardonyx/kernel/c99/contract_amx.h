@@ -212,6 +212,7 @@ SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line 
       if (even && now.some > 1 && nb > 1) SX_M_CASE(2, 2, 1);
       else if (even && now.some > 1) SX_M_CASE(2, 1, 1);
       else if (even && nb > 1) SX_M_CASE(1, 2, 1);
+      else if (even) SX_M_CASE(1, 1, 1);
       else if (now.some > 1 && nb > 1) SX_M_CASE(2, 2, 0);
       else if (now.some > 1) SX_M_CASE(2, 1, 0);
       else if (nb > 1) SX_M_CASE(1, 2, 0);
