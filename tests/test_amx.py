@@ -104,12 +104,22 @@ def test_the_engines_agree(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     check_engines(make())
 
 
+def pooled() -> Net:
+    """A mean over places: its lanes are the channels, with axes of one behind them."""
+    made = Bytes(5)
+    y = made.both(made.conv(made.start(1, 64, 5, 5), 640, 64, 1), 0.04, 100)
+    made.net.give(made.bytes(made.net.op("GlobalAveragePool", y), 0.02, 90))
+    return made.net
+
+
 @pytest.mark.usefixtures("small_units")
-def test_threads_share_them_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("make", [convolutions, residual, pooled])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_them_out(make: Any, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "rows_of_bytes", lambda: ROWS)
-    net = convolutions()
+    net = make()
     want = NativeEngine(net.graph(), schedule=False).run(net.feeds)
-    found = NativeEngine(net.graph(), threads=3).run(net.feeds)
+    found = NativeEngine(net.graph(), threads=threads).run(net.feeds)
     assert [n for n, y in want.items() if found[n].tobytes() != y.tobytes()] == []
 
 

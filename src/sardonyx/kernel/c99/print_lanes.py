@@ -36,7 +36,7 @@ BLOCK = 8  # terms that are turned at a time
 
 
 def suits_lanes(s: Compute) -> bool:
-    """Whether s has one fold along its lanes (_lanes_of), whose terms are neighbours there, or
+    """Whether s has one fold along its lanes (lanes_of), whose terms are neighbours there, or
     which is a sum of products of floats: up to sixteen chains go on where one waits for itself."""
     return _fold_of(s) is not None
 
@@ -45,7 +45,7 @@ def _fold_of(s: Compute) -> Fold | None:
     """The fold to take in lanes. Other folds must not depend on their axis."""
     if not s.axes:
         return None
-    axis = _lanes_of(s)
+    axis = lanes_of(s)
     short = isinstance(axis.extent, int) and axis.extent < LEAST
     if any(isinstance(e, Load) and e.mode == "trap" for e in walk(s.expr)):
         return None
@@ -65,7 +65,7 @@ def _fold_of(s: Compute) -> Fold | None:
     return fold if near else None
 
 
-def _lanes_of(s: Compute) -> Axis:
+def lanes_of(s: Compute) -> Axis:
     """The last axis, or the last but those of one point."""
     return next((a for a in reversed(s.axes) if a.extent != 1), s.axes[-1])
 
@@ -80,7 +80,7 @@ def _along(e: Expr, axis: Axis) -> bool:
 
 def print_lanes(s: Compute, names: Writer) -> list[str]:
     """The loop nest of s in strips along the axis of its lanes."""
-    axis, fold = _lanes_of(s), _fold_of(s)
+    axis, fold = lanes_of(s), _fold_of(s)
     assert fold is not None
     heads = [names.loop(a) for a in s.axes if a is not axis]
     others = [e for e in walk(s.expr) if isinstance(e, Fold) and e is not fold]
@@ -128,7 +128,7 @@ def _width(s: Compute, fold: Fold) -> int:
     """How many lanes are taken together: more where each term lies far from the one before it, so
     that few of each line or page are not all that is read while it is near; and more of a chain
     through memory, which takes longer than to load and store some vectors."""
-    axis = _lanes_of(s)
+    axis = lanes_of(s)
     if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
         return LANES
     if _turned(fold, axis) is not None or not isinstance(axis.extent, int):

@@ -42,7 +42,7 @@ from sardonyx.kernel.c99.print_c import (
     statement,
     table,
 )
-from sardonyx.kernel.c99.print_lanes import print_lanes, suits_lanes
+from sardonyx.kernel.c99.print_lanes import lanes_of, print_lanes, suits_lanes
 from sardonyx.kernel.c99.print_late import Late, Waiting, late_of, print_chain
 from sardonyx.kernel.c99.print_near import near_of, print_near
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
@@ -191,7 +191,7 @@ def _form(s: Compute, names: Writer) -> Form:
     if suits_strips(s):
         return lambda: print_strips(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
-        return lambda: print_lanes(s, names), share_of(s, s.axes)
+        return lambda: print_lanes(s, names), share_of(s, s.axes, lanes_of(s))
     walked = walk_of(s)
     if walked is not None:
         share = share_of(s, s.axes[:-2]) or share_of_pairs(s)
