@@ -119,8 +119,9 @@ SX_TILE void sx_m_summed(const int some, const int nb, const int even, const sx_
       if (some > 1) { SX_M_X(5, 1) }
       if (nb > 1) sx_m_load(7, v + wb, 64);
       for (i = soon.first; i < last; i++) {
-        __builtin_prefetch(v + soon.far + 64 * i);
-        if (nb > 1) __builtin_prefetch(v + soon.far + wb + 64 * i);
+        const uintptr_t ahead = (uintptr_t)v + (uintptr_t)(soon.far + 64 * i);
+        SX_AHEAD((const void *)ahead);
+        if (nb > 1) SX_AHEAD((const void *)(ahead + (uintptr_t)wb));
       }
       sx_m_sum(0, 4, 6);
       if (nb > 1) sx_m_sum(1, 4, 7);
@@ -155,7 +156,7 @@ SX_OWN void sx_m_joined(const sx_q_plain *p, const int64_t *to, const int32_t *s
   const __m512 slope0 = sx_q_slope(e, 0), slope1 = sx_q_slope(e, 1);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   uint8_t *const out = (uint8_t *)e->out;
-  const uint8_t *const rest0 = (const uint8_t *)e->rest, *const rest1 = rest0 + e->away;
+  const uint8_t *const rest0 = (const uint8_t *)e->rest, *const rest1 = rest0 ? rest0 + e->away : 0;
   int64_t t;
   if (e->with & 64) {
 #define SX_M_OWN(x, b, t) sx_q_with(x, rest##b + to[SX_CHUNK + (t)], all)
@@ -225,19 +226,19 @@ SX_TILE void sx_m_blocks(const sx_target *k, const sx_chunk *c, const sx_m_line 
   sx_m_finished(k, c, &before);
 }
 /* The rows of a chunk, in the blocks b0 .. b1 - 1. */
-SX_TILE void sx_m_chunk(const sx_target *k, sx_chunk *c, int64_t *at, int64_t terms, int64_t b0, int64_t b1) {
+SX_TILE void sx_m_chunk(const sx_target *k, const sx_chunk *c, int64_t terms, int64_t b0, int64_t b1) {
   const sx_run *const run = c->g->runs;
+  const int64_t rows = (run->rows + k->some - 1) & -k->some;
   int64_t begin[SX_PASS + 1], on[SX_PASS + 1], ahead, i, t;
   sx_m_line lines[SX_CHUNK];
-  c->some = sx_grouped(c->g, at, c->first, c->count, (sx_group *)c->groups);
   for (t = 0, i = 0; i < c->some; t += c->groups[i++].rows) {
     const sx_group *const q = c->groups + i;
-    const int64_t high = sx_m_high(at + t, q->rows), some = sx_m_lines(at, t, t + q->rows, high, lines);
+    const int64_t high = sx_m_high(c->at + t, q->rows), some = sx_m_lines(c->at, t, t + q->rows, high, lines);
     const uint8_t n = (uint8_t)high, fours = (uint8_t)(terms / 4);
     const uint16_t bytes = (uint16_t)terms;
     const sx_m_shape shape = {1, 0, {0}, {64, 64, 64, 64, bytes, bytes, 64, 64}, {n, n, n, n, n, n, fours, fours}};
-    sx_part part = {begin, on + 1, 0, run->n, 1, run->rows, 0, 0};
-    part.count = sx_taken(run, q, 0, run->d0 * run->d1 * run->d2, run->rows, begin, on, &ahead);
+    sx_part part = {begin, on + 1, 0, run->n, 1, rows, 0, 0};
+    part.count = sx_taken(run, q, 0, run->d0 * run->d1 * run->d2, rows, begin, on, &ahead);
     sx_m_shaped(shape);
     sx_m_blocks(k, c, lines, some, high, &part, ahead, terms, b0, b1);
   }
@@ -251,14 +252,14 @@ SX_TILE int sx_m_rows(const sx_target *k, const sx_product *g, int64_t first, in
   if (!terms) return 0;
   chunk = sx_choose(k, sx_shape_of(g, count), g->choice).chunk;
   if (chunk > g->m2) chunk -= chunk % g->m2;
-  wide = count > chunk ? (1 << 20) / (g->wb + 1) & ~1 : b1 - b0;
-  for (b = b0; b < b1; b += wide) {
-    if (wide < 2) wide = 2;
+  wide = count > chunk ? 2 * ((1 << 19) / (g->wb + 1)) : b1 - b0;
+  if (wide < 2) wide = 2;
+  for (b = b0; b < b1; b += wide)
     for (t = 0; t < count; t += chunk) {
       sx_chunk c = {g, at, 0, groups, 0, first + t, count - t < chunk ? count - t : chunk, {0, 0, 0, 0}};
-      sx_m_chunk(k, &c, at, terms, b, b1 - b < wide ? b1 : b + wide);
+      c.some = sx_grouped(g, at, c.first, c.count, groups);
+      sx_m_chunk(k, &c, terms, b, b1 - b < wide ? b1 : b + wide);
     }
-  }
   sx_m_released();
   return 1;
 }
