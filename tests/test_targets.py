@@ -85,9 +85,9 @@ TARGETS = (
     Target("unfused", (*GCC, "-O2"), fused=False),
     Target("unfused-native", (*CLANG, "-O3", "-march=native"), fused=False),
 )
-# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native, as is
-# x86-64-v3 where this was measured, gcc-O0 has no more than x86-64 either, tests of kernels take
-# clang, and an emulated computer runs AVX-512 in CI).
+# Tried in the slow run only: near to one that is not (the engine itself is gcc-O3-native, which is
+# x86-64-v3 or x86-64-v4, gcc-O0 has no more than x86-64 either, tests of kernels take clang, and an
+# emulated computer runs AVX-512 in CI).
 LATER = (
     "clang-O2",
     "gcc-O2",
@@ -97,6 +97,7 @@ LATER = (
     "tiles-of-x86-64-v4",
     "x86-64-v2",
     "x86-64-v3",
+    "x86-64-v4",
     "x86-64-v4-clang",
     "aarch64-O3",
     "portable-x86-64",
