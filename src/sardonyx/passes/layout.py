@@ -38,9 +38,8 @@ def block_channels(program: Program, matrices: bool = False) -> Program:
     """The program with these layouts from the first convolution of each chain to its last.
     matrices: the host multiplies matrices of bytes: of bytes channels are last, terms in a row."""
     grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
-    rows = turned(program, _source)
-    near, tensors = towards(program, _source), dict(program.tensors)
-    state = _State(program, tensors, grouped, near, rows, matrices)
+    near, rows = towards(program, _source), turned(program, _source)
+    state = _State(program, dict(program.tensors), grouped, near, rows, matrices)
     for launch in program.launches:
         _place(launch, state)
     for name in program.outputs:

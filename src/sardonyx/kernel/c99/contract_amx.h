@@ -82,6 +82,32 @@ SX_OWN void sx_m_gathered(uint8_t *room, const uint8_t *x, const int64_t *at, co
     sx_m_gathered(room, x + k, at, line + i, high, terms);     \
     sx_m_load(t, room, 64);                                    \
   }
+/* A sx_plain of bytes with its numbers in lanes; and n rows of sums in memory, of a block, as tiles make bytes of them
+   in registers. */
+typedef struct { sx_plain e; sx_q_numbers all; } sx_q_plain;
+SX_TILE sx_q_plain sx_q_plain_of(sx_plain e) {
+  const sx_q_plain p = {e, sx_q_all(&e)};
+  return p;
+}
+SX_TILE __m512 sx_q_scaled(const int32_t *sums, __m512i bias, __m512 slope) {
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512((const void *)sums), bias)), slope);
+}
+#define SX_Q_ROWS_OF(FINISHED)                                      \
+  for (t = 0; t < n; t++) {                                         \
+    const __m512 x = sx_q_scaled(sums + 16 * t, bias, slope);       \
+    sx_q_rounded(out + to[t], FINISHED, all);                       \
+  }
+SX_OWN void sx_q_finished(const sx_q_plain *p, int64_t b, const int64_t *to, const int32_t *sums, int64_t n) {
+  const sx_plain *const e = &p->e;
+  const sx_q_numbers all = p->all;
+  const __m512i bias = sx_q_bias(e, b);
+  const __m512 slope = sx_q_slope(e, b);
+  uint8_t *const out = (uint8_t *)e->out + b * e->apart;
+  const uint8_t *const rest = e->rest ? (const uint8_t *)e->rest + b * e->away : 0;
+  int64_t t;
+  if (e->with & 64) SX_Q_ROWS_OF(sx_q_with(x, rest + to[SX_CHUNK + t], all))
+  else SX_Q_ROWS_OF(x)
+}
 /* Weights that are wanted soon, `far` bytes on: of each step so many lines of the cache, from the first of them on. */
 typedef struct { int64_t far, first, lines; } sx_m_soon;
 /* One or two lines in one or two blocks, of which `block` is the first: where their sums are, 16 x 16 each, in the order

@@ -40,37 +40,11 @@ SX_TILE __m512 sx_q_with(__m512 x, const uint8_t *rest, sx_q_numbers all) {
   const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(r, all.less));
   return _mm512_add_ps(_mm512_mul_ps(near, all.scale), _mm512_mul_ps(other, all.most));
 }
-/* A sx_plain of bytes with its numbers in lanes; and n rows of sums in memory, of a block, as tiles make bytes of them
-   in registers. */
-typedef struct { sx_plain e; sx_q_numbers all; } sx_q_plain;
-SX_TILE sx_q_plain sx_q_plain_of(sx_plain e) {
-  const sx_q_plain p = {e, sx_q_all(&e)};
-  return p;
-}
-SX_TILE __m512 sx_q_scaled(const int32_t *sums, __m512i bias, __m512 slope) {
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512((const void *)sums), bias)), slope);
-}
-#define SX_Q_ROWS_OF(FINISHED)                                      \
-  for (t = 0; t < n; t++) {                                         \
-    const __m512 x = sx_q_scaled(sums + 16 * t, bias, slope);       \
-    sx_q_rounded(out + to[t], FINISHED, all);                       \
-  }
 SX_TILE __m512i sx_q_bias(const sx_plain *e, int64_t b) {
   return e->bias ? _mm512_loadu_si512((const void *)(e->bias + b * e->next)) : _mm512_setzero_si512();
 }
 SX_TILE __m512 sx_q_slope(const sx_plain *e, int64_t b) {
   return e->with & 8 ? _mm512_loadu_ps(e->slope + b * e->next) : _mm512_set1_ps(*e->slope);
-}
-SX_OWN void sx_q_finished(const sx_q_plain *p, int64_t b, const int64_t *to, const int32_t *sums, int64_t n) {
-  const sx_plain *const e = &p->e;
-  const sx_q_numbers all = p->all;
-  const __m512i bias = sx_q_bias(e, b);
-  const __m512 slope = sx_q_slope(e, b);
-  uint8_t *const out = (uint8_t *)e->out + b * e->apart;
-  const uint8_t *const rest = e->rest ? (const uint8_t *)e->rest + b * e->away : 0;
-  int64_t t;
-  if (e->with & 64) SX_Q_ROWS_OF(sx_q_with(x, rest + to[SX_CHUNK + t], all))
-  else SX_Q_ROWS_OF(x)
 }
 #define SX_Q_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10)
 #define SX_Q_OVER_IN(M, b) \
