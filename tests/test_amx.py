@@ -50,8 +50,7 @@ def convolutions() -> Net:
         ((1, 64, 1, 5), 32, 1, {"bias": False}),
         ((1, 16, 6, 40), 64, 3, {"bias": False}),
     ):
-        y = made.conv(made.start(*shape), filters, shape[1], size, **about)
-        made.net.give(made.bytes(y, 0.05, 7))
+        made.one(shape, filters, size, **about)
     return made.net
 
 

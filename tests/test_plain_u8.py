@@ -63,6 +63,11 @@ class Bytes:
             given.append(self.net.op("DequantizeLinear", b, scale, zeros, **axis))
         return self.net.op("Conv", x, *given, **pads, **about)
 
+    def one(self, shape: tuple[int, ...], filters: int, size: int, **about: Any) -> None:
+        """A convolution by itself, of an input of its own to an output."""
+        y = self.conv(self.start(*shape), filters, shape[1], size, **about)
+        self.net.give(self.bytes(y, 0.05, 7))
+
 
 def single() -> Net:
     """Blocks that are full and one that is not, few terms and many, borders, one factor for all, no
@@ -76,8 +81,7 @@ def single() -> Net:
         ((1, 160, 1, 2), 80, 1, {"bias": False, "each": False}),
         ((1, 16, 4, 4), 16, 1, {"strides": [2, 2]}),
     ):
-        y = made.conv(made.start(*shape), filters, shape[1], size, **about)
-        made.net.give(made.bytes(y, 0.05, 7))
+        made.one(shape, filters, size, **about)
     return made.net
 
 
