@@ -7,24 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
+from typing import Any, TypeAlias
 
 from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where
 from sardonyx.ops.conv import BLOCK, check_weights, grouped, sum_of_products, weight_loader
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import attributes_of, operator
 from sardonyx.ops.sizes import ceil_div, numbers
 from sardonyx.ops.window import conjunction, per_axis, split_padding
 
 MOST_PHASES = 64  # that are convolutions of their own
+Finish: TypeAlias = Callable[[Tensor, int], Tensor]
 
 
-@operator("ConvTranspose", 1, 11, 22, accuracy="rounding")
-def conv_transpose(
+def transposed(
     k: Builder,
     x: Tensor,
     w: Tensor,
-    b: Tensor | None = None,
+    b: Tensor | None,
+    finish: Finish,
     *,
     auto_pad: str = "NOTSET",
     dilations: Sequence[int] | None = None,
@@ -38,7 +40,8 @@ def conv_transpose(
     """y[n, m, o] = b[m] + sum of x[n, c, i] * w[c, m, r], i * stride + r * dilation - pad = o.
 
     As a convolution with the kernel mirrored: i ascends, and around x are zeros. A term for which
-    there is no whole i (a hole) is absent.
+    there is no whole i (a hole) is absent. finish(sums, n): what becomes of sums, element by
+    element, where n channels, one after the other, are phases of one.
     """
     total, filters, *kernel = numbers(w.shape, "the shape of the weights")
     check_weights(x, total, total, group, kernel, kernel_shape)
@@ -73,7 +76,7 @@ def conv_transpose(
         return sum_of_products(k, channels, taps, term, present if holes else None)
 
     def places(walks: Sequence[Walk], extents: Sequence[Dim]) -> Tensor:
-        return grouped(k, x, b, group, filters, extents, partial(element, walks))
+        return finish(grouped(k, x, b, group, filters, extents, partial(element, walks)), 1)
 
     def together(alike: Sequence[range], extents: Sequence[Dim]) -> Tensor:
         """The places of phases that read the same of x, as filters of one sum."""
@@ -89,7 +92,7 @@ def conv_transpose(
 
         if some == 1:
             return places([a.phase(p[0]) for a, p in zip(axes, alike, strict=True)], extents)
-        return grouped(k, x, None, group, filters * some, extents, one)
+        return finish(grouped(k, x, None, group, filters * some, extents, one), some)
 
     axes = [Spread(*each) for each in zip(begin, kernel, s, d, strict=True)]
     if all(axis.is_joined for axis in axes):
@@ -103,6 +106,15 @@ def conv_transpose(
         for i, phases in enumerate(itertools.product(*alike)):
             made[phases] = y, i, prod(map(len, alike))
     return next(iter(made.values()))[0] if len(made) == 1 else _interleaved(k, made, s, out)
+
+
+@operator("ConvTranspose", 1, 11, 22, accuracy="rounding")
+@attributes_of(transposed)
+def conv_transpose(
+    k: Builder, x: Tensor, w: Tensor, b: Tensor | None = None, **attributes: Any
+) -> Tensor:
+    """The sums as they are."""
+    return transposed(k, x, w, b, lambda y, _: y, **attributes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ Only resolve puts these operators in a graph.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import Signature, signature
 from typing import Any
 
 from sardonyx import types as t
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, cast
+from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift
 from sardonyx.ops import activation
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
+from sardonyx.ops.conv_transpose import transposed
 from sardonyx.ops.ms_matmul import matmul_integer_to_float
 from sardonyx.ops.ms_qlinear import (
     q_gemm,
@@ -36,9 +36,16 @@ from sardonyx.ops.ms_qlinear import (
     qlinear_where,
 )
 from sardonyx.ops.ms_qlinear_pool import qlinear_average_pool, qlinear_global_average_pool
-from sardonyx.ops.qlinear import at_axis, conv_integer, qlinear_conv, qlinear_matmul, requantized
+from sardonyx.ops.qlinear import (
+    at_axis,
+    centred,
+    conv_integer,
+    qlinear_conv,
+    qlinear_matmul,
+    requantized,
+)
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear
-from sardonyx.ops.registry import INTERNAL, Definition, operator
+from sardonyx.ops.registry import INTERNAL, Definition, attributes_of, operator
 
 SAME: dict[str, Definition] = {
     "QConv": qlinear_conv,
@@ -57,6 +64,7 @@ for _name, _define in SAME.items():
 
 
 @operator("QConvToFloat", 1, domain=INTERNAL)
+@attributes_of(conv_integer)
 def q_conv_to_float(
     k: Builder,
     x: Tensor,
@@ -66,35 +74,77 @@ def q_conv_to_float(
     w_scale: Tensor,
     w_zero_point: Tensor,
     b: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """w_scale: one for the tensor or for each output channel; b, float32, has these."""
-    total = conv_integer(
-        k,
-        x,
-        w,
-        x_zero_point,
-        w_zero_point,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    total = conv_integer(k, x, w, x_zero_point, w_zero_point, **attributes)
+    return _real(k, total, x_scale, w_scale, b)
+
+
+def _real(
+    k: Builder, total: Tensor, x_scale: Tensor, w_scale: Tensor, b: Tensor | None, each: int = 1
+) -> Tensor:
+    """The floats of sums with channels along axis 1, of which `each` have one scale and bias."""
 
     def element(*i: Axis) -> Expr:
-        step = at_axis(x_scale, 1)(i) * at_axis(w_scale, 1)(i)
-        y = cast(total[i], t.float32) * step
-        return y if b is None else y + b[i[1]]
+        c = _channel(i, each)
+        y = cast(total[i], t.float32) * (at_axis(x_scale, 1)(c) * at_axis(w_scale, 1)(c))
+        return y if b is None else y + b[c[1]]
 
     return k.compute(total.shape, element, t.float32)
+
+
+def _channel(i: Sequence[Operand], each: int) -> tuple[Operand, ...]:
+    """The index of what has one number for `each` channels along axis 1."""
+    return tuple(i) if each == 1 else (i[0], lift(i[1]) // each, *i[2:])
+
+
+@operator("QConvTransposeToFloat", 1, domain=INTERNAL)
+@attributes_of(transposed)
+def q_conv_transpose_to_float(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    b: Tensor | None = None,
+    **attributes: Any,
+) -> Tensor:
+    """As QConvToFloat, with the weights of ConvTranspose."""
+    factors = centred(k, x, x_zero_point, 0), centred(k, w, w_zero_point, 1)
+
+    def finish(total: Tensor, each: int) -> Tensor:
+        return _real(k, total, x_scale, w_scale, b, each)
+
+    return transposed(k, *factors, None, finish, **attributes)
+
+
+@operator("QConvTranspose", 1, domain=INTERNAL)
+@attributes_of(transposed)
+def q_conv_transpose(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    b: Tensor | None = None,
+    **attributes: Any,
+) -> Tensor:
+    """As QLinearConv, with the weights of ConvTranspose."""
+    factors = centred(k, x, x_zero_point, 0), centred(k, w, w_zero_point, 1)
+
+    def finish(total: Tensor, each: int) -> Tensor:
+        step = at_axis(w_scale, 1)
+        scales = at_axis(x_scale, 1), lambda i: step(_channel(i, each)), at_axis(y_scale, 1)
+        return requantized(k, total, *scales, y_zero_point, 1)
+
+    return transposed(k, *factors, b, finish, **attributes)
 
 
 @operator("QMatMulToFloat", 1, domain=INTERNAL)
@@ -207,6 +257,7 @@ BETWEEN: dict[str, Definition] = {
 def _between(define: Definition) -> Definition:
     """A function of one tensor between DequantizeLinear and QuantizeLinear."""
 
+    @attributes_of(define)
     def quantised(
         k: Builder,
         x: Tensor,
@@ -219,9 +270,6 @@ def _between(define: Definition) -> Definition:
         y = define(k, dequantize_linear(k, x, x_scale, x_zero_point), **attributes)
         return quantize_linear(k, y, y_scale, y_zero_point)
 
-    own = [p for p in signature(quantised).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    theirs = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    quantised.__signature__ = Signature([*own, *theirs])  # type: ignore[attr-defined]
     return quantised
 
 

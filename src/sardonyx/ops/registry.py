@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -96,6 +96,18 @@ def operator(
         return define
 
     return register
+
+
+def attributes_of(define: Definition) -> Callable[[Defined], Defined]:
+    """The attributes of another definition for one that hands on its keywords."""
+    theirs = [p for p in signature(define).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+    def take(own: Defined) -> Defined:
+        first = [p for p in signature(own).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        own.__signature__ = Signature([*first, *theirs])  # type: ignore[attr-defined]
+        return own
+
+    return take
 
 
 _SIZED: dict[tuple[str, str, int], tuple[str, str]] = {}

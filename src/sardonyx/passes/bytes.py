@@ -14,15 +14,13 @@ int8, and c times the sum of (x - z), which is the same for all filters, is adde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, atom
-from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LIMIT, WHOLE, terms_of, widened
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Fold, Load, alu, cast, lift
 from sardonyx.kernel.ir import Compute
@@ -32,6 +30,7 @@ from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.fewer import window_of
 from sardonyx.passes.padding import is_scalar
 from sardonyx.passes.program import Launch, unused
+from sardonyx.passes.taken import taken, walks
 from sardonyx.types import Array, TensorType
 
 AT_ONCE = 4  # terms
@@ -71,35 +70,29 @@ def of_bytes(
         a = replace(a, mode="proven", default=None)
     value, (user,) = known.get(w.buffer), (s for s in body if fold in walk(s.expr))
     found, shift = _factor(a, body, known), 0
+    if value is None or found is None:
+        return None
     any_size = dots or not _has_own_axis(user, fold, w)
-    if fewer and found is not None and not isinstance(found.x.default, Load):
+    if fewer and not isinstance(found.x.default, Load):
         any_size |= window_of(user, fold, a, w) is not None
     limit = WHOLE if any_size else LIMIT
-    if value is not None and dots and value.size and not _within(value, limit):
+    if dots and value.size and not _within(value, limit):
         shift = int(value.min()) + HALF  # weights of uint8 less a zero point of their own
         value = value - shift
-    kept = None if value is None else _kept(user, fold, w, value, limit)
-    if value is None or kept is None or found is None:
-        return None
+    chosen = _chosen(user, fold, w, value, limit)
     rows = _sums(fold, found) if shift else None
-    if shift and rows is None:
+    if chosen is None or (shift and rows is None):
         return None
-    sums = value.sum(tuple(i for i in range(value.ndim) if i not in kept)).astype(np.int32)
-    fold_, copy, filled = _filled(fold, found.x, w, value.astype(np.int8))
-    if _has_own_axis(user, fold, w) and not _is_whole(fold_):
+    walked, some, value, kept = chosen
+    narrow, copy, filled = _filled(walked, found.x, some, value.astype(np.int8))
+    if _has_own_axis(user, walked, some) and not _is_whole(narrow):
         return None
-    small = fold_.terms[1]
-    own, total = (
-        {_buffer(small): (unused(f"{names[w.buffer]}.int8", tensors), filled)},
-        _wide(fold_, LIMIT if _within(value, LIMIT) else limit),
-    )
+    stem = names[w.buffer]
+    own = {_buffer(narrow.terms[1]): (unused(f"{stem}.int8", tensors), filled)}
+    total = _wide(narrow, LIMIT if _within(value, LIMIT) else limit)
     if found.zero is not None:
-        number = found.zero.value if isinstance(found.zero, Const) else 1
-        b = Buffer("sums", t.int32, sums.shape)
-        own[b] = (unused(f"{names[w.buffer]}.sums", tensors), sums * np.int32(number))
-        part: Expr = Load(b, tuple(w.index[i] for i in kept))
-        if not isinstance(found.zero, Const):
-            part = alu("mul", found.zero, part)
+        sums, part, times = _of_zero(found.zero, fold, some, value, kept)
+        own[sums] = (unused(f"{stem}.sums", tensors), times)
         total = alu("sub", total, part)
     if rows is not None:
         total = alu("add", total, alu("mul", Const(shift, t.int32), rows[1]))
@@ -109,6 +102,34 @@ def of_bytes(
         if s is not found.statement:
             made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
     return _with(launch, made, own, tensors, weights)
+
+
+def _chosen(
+    s: Compute, fold: Fold, w: Load, value: Array, limit: int
+) -> tuple[Fold, Load, Array, list[int]] | None:
+    """The sum with its weights, all or those that it takes: itself, their load, their values, and
+    the dimensions that it does not run over (`_kept`); None where that cannot be said."""
+    kept = _kept(s, fold, w, value, limit)
+    if kept is not None:
+        return fold, w, value, kept
+    w, value = taken(fold, w, value)
+    fold = Fold("dot", fold.axes, (fold.terms[0], w), fold.when)
+    kept = _kept(s, fold, w, value, limit)
+    return None if kept is None else (fold, w, value, kept)
+
+
+def _of_zero(
+    zero: Expr, fold: Fold, w: Load, value: Array, kept: Sequence[int]
+) -> tuple[Buffer, Expr, Array]:
+    """The zero point times the sums of the weights: the buffer that is read, what it is, and the
+    buffer's values."""
+    sums = value.sum(tuple(i for i in range(value.ndim) if i not in kept)).astype(np.int32)
+    b = Buffer("sums", t.int32, sums.shape)
+    only: dict[Axis, Expr] = {a: lift(0) for a in fold.axes if a.extent == 1}
+    part: Expr = Load(b, tuple(rewrite(w.index[i], only) for i in kept))
+    if isinstance(zero, Const):
+        return b, part, sums * np.int32(zero.value)
+    return b, alu("mul", zero, part), sums
 
 
 def _buffer(x: Expr) -> Buffer:
@@ -145,8 +166,8 @@ def _with(
 def _kept(s: Compute, fold: Fold, w: Load, value: Array, limit: int) -> list[int] | None:
     """Which dimensions of the weights the sum does not run over; None where it does not run over
     all of the others once, or the weights are not within the limit."""
-    free = free_axes(*w.index)
-    kept = [i for i, e in enumerate(w.index) if free[id(e)] and not free[id(e)] & set(fold.axes)]
+    free, inner = free_axes(*w.index), {a for a in fold.axes if a.extent != 1}
+    kept = [i for i, e in enumerate(w.index) if free[id(e)] and not free[id(e)] & inner]
     rest = [n for i, n in enumerate(value.shape) if i not in kept]
     extents = [a.extent for a in fold.axes]
     if not value.size or not all(isinstance(n, int) for n in extents) or not kept:
@@ -215,7 +236,7 @@ def _sums(fold: Fold, found: _Factor) -> tuple[list[Compute], Expr] | None:
     """The sum of all that a sum of products takes of x less its zero point: what computes it, and
     itself. First along a dimension that is taken whole, as channels are, then of those sums."""
     x, free = found.x, free_axes(*found.x.index)
-    whole = [i for i, n in enumerate(x.buffer.shape) if _walks(x.index[i], fold, n)]
+    whole = [i for i, n in enumerate(x.buffer.shape) if walks(x.index[i], fold, n)]
     if not whole or fold.when is not None:
         return None
     at = whole[0]
@@ -239,22 +260,6 @@ def _sums(fold: Fold, found: _Factor) -> tuple[list[Compute], Expr] | None:
     sums = Buffer("windows", t.int32, tuple(a.extent for a in outer))
     steps.append(Compute(sums, tuple(outer), Fold("sum", rest, (part,))))
     return steps, Load(sums, tuple(outer))
-
-
-def _walks(index: Expr, fold: Fold, size: Dim) -> bool:
-    """Whether an index takes each place of a dimension once as the fold goes on, and nothing else
-    moves it."""
-    form, axes = affine(index), [a for a in walk(index) if isinstance(a, Axis)]
-    if form is None or not axes or not set(axes) <= set(fold.axes):
-        return False
-    places = np.zeros(1, np.int64)
-    for a in axes:
-        step = coefficient(form, a)
-        if not isinstance(step, int) or not isinstance(a.extent, int):
-            return False
-        places = np.add.outer(places, step * np.arange(a.extent)).ravel()
-        form = form - step * atom(a)
-    return form == 0 and isinstance(size, int) and np.array_equal(np.sort(places), np.arange(size))
 
 
 def _number(zero: Expr, known: Mapping[Buffer, Array]) -> int | None:

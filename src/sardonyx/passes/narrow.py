@@ -10,7 +10,7 @@ order and in any way that is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.bytes import of_bytes
-from sardonyx.passes.program import Launch, Program, by_launch, by_statement, unused
+from sardonyx.passes.program import Launch, Program, by_group, by_launch, by_statement, unused
 from sardonyx.types import Array, TensorType
 
 Range = tuple[int, int]
@@ -44,14 +44,18 @@ def _narrowed(
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
     if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
         return [launch]
-    every = {e for s in body for e in walk(s.expr) if isinstance(e, Fold)}
-    folds = {e for e in every if e.kind == "dot"}
     written = [s.buffer.root for s in body]
-    if len(folds) != 1 or len(set(written)) != len(written) or len(launch.writes) != 1:
+    if len(set(written)) != len(written) or launch.kernel.outputs != (written[-1],):
         return [launch]
+    folds = {e: None for s in body for e in _products(s)}
+    if not folds or any(e.dtype is not t.int32 for e in folds):
+        return [launch]
+    if any(len(_products(s)) > 1 for s in body):
+        return [launch]
+    if len(folds) > 1:
+        parts = list(by_group(launch, _by_product(body), tensors))
+        return [y for x in parts for y in _narrowed(x, tensors, weights, dots, fewer)]
     (fold,) = folds
-    if fold.dtype is not t.int32 or written[-1] not in launch.kernel.outputs:
-        return [launch]
     found = of_bytes(launch, body, fold, tensors, weights, dots, fewer)
     if found is not None:
         return by_statement(found, tensors)
@@ -62,6 +66,27 @@ def _narrowed(
     if not all(_fits(b, launch, body, fold, known) for b in factors):
         return [launch]
     return by_statement(_stored(launch, body, factors, tensors, weights), tensors)
+
+
+def _products(s: Compute) -> list[Fold]:
+    return [e for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot"]
+
+
+def _by_product(body: Sequence[Compute]) -> list[list[Compute]]:
+    """The statements in groups: each sum of products, as those of a transposed convolution's
+    phases, with what makes its factors; every other one that is still read."""
+    made, plain = dict[Buffer, list[Compute]](), {body[-1].buffer.root}
+    for s in body:
+        loaded = dict.fromkeys(e.buffer.root for e in walk(s.expr) if isinstance(e, Load))
+        before = [x for b in loaded for x in made.get(b, ()) if not _products(x)]
+        made[s.buffer.root] = [*dict.fromkeys(before), s]
+        if not _products(s):
+            plain |= loaded.keys()
+    return [
+        made[s.buffer.root] if _products(s) else [s]
+        for s in body
+        if _products(s) or s.buffer.root in plain
+    ]
 
 
 def _has_small_default(x: Load) -> bool:

@@ -10,7 +10,7 @@ before and after each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -145,19 +145,28 @@ def each(program: Program) -> Iterator[tuple[Program, Launch]]:
 
 def by_statement(launch: Launch, tensors: dict[str, TensorType]) -> Iterator[Launch]:
     """A launch for each statement of one without views; what they hand on are tensors."""
+    body = [s for s in launch.kernel.body if isinstance(s, Compute)]
+    return by_group(launch, [[s] for s in body], tensors)
+
+
+def by_group(
+    launch: Launch, groups: Iterable[Sequence[Compute]], tensors: dict[str, TensorType]
+) -> Iterator[Launch]:
+    """A launch for each group of statements, in order, of one without views; what the last of a
+    group makes is handed on as a tensor, the others are its own."""
     kernel = launch.kernel
-    body = [s for s in kernel.body if isinstance(s, Compute)]
     names = {b: name for name, b in _bindings(launch)}
-    for s in body:
-        b = s.buffer.root
+    for group in groups:
+        *own, b = (s.buffer.root for s in group)
         if b not in names:
             names[b] = unused(f"{launch.writes[0]}.{b.name}", tensors)
             tensors[names[b]] = TensorType(b.dtype, b.shape)
-        loaded = dict.fromkeys(e.buffer.root for e in walk(s.expr) if isinstance(e, Load))
-        inputs = tuple(x for x in loaded if x in names)
+        every = (e for s in group for e in walk(s.expr))
+        loaded = dict.fromkeys(e.buffer.root for e in every if isinstance(e, Load))
+        inputs = tuple(x for x in loaded if x in names and x not in own)
         constants = tuple(x for x in kernel.constants if x in loaded)
-        own = Kernel(kernel.name, inputs, (b,), (), constants, (s,))
-        yield replace(launch, kernel=own, reads=tuple(map(names.get, inputs)), writes=(names[b],))
+        made = Kernel(kernel.name, inputs, (b,), tuple(own), constants, tuple(group))
+        yield replace(launch, kernel=made, reads=tuple(map(names.get, inputs)), writes=(names[b],))
 
 
 def merged(first: Launch, second: Launch, kept: Collection[str] = ()) -> Launch:

@@ -39,6 +39,23 @@ def _conv(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
     return "QConv", [*_triples(x, w), *_step(y), *bias], op.attributes
 
 
+def _conv_transpose(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
+    """Weights per tensor, or without groups per output channel."""
+    x, w = (dequantized(r, name) for name in op.inputs[:2])
+    groups = op.attributes.get("group", 1)
+    if x is None or w is None or x.axis is not None:
+        return None
+    shape = _fixed(r, w.name)
+    if shape is None or (w.axis is not None and (w.axis != 1 or groups != 1)):
+        return None
+    bias = _bias(r, op, x, w, y, shape[0] // groups * prod(shape[2:]))
+    if bias is None:
+        return None
+    if y is None:
+        return "QConvTransposeToFloat", [*_triples(x, w), *bias], op.attributes
+    return "QConvTranspose", [*_triples(x, w), *_step(y), *bias], op.attributes
+
+
 def _gemm(r: Rewriter, op: Operation, y: Quantised | None) -> Parts | None:
     """alpha = beta = 1, a bias for each column."""
     attributes = dict(op.attributes)
@@ -132,7 +149,12 @@ def _global_average_pool(r: Rewriter, op: Operation, y: Quantised) -> Parts | No
     return "QGlobalAveragePool", [*_triples(x), *_step(y)], {}
 
 
-SUMS: Mapping[str, SumForm] = {"Conv": _conv, "Gemm": _gemm, "MatMul": _matmul}
+SUMS: Mapping[str, SumForm] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}
 FORMS: Mapping[str, Form] = {
     **SUMS,
     "Add": _binary,
