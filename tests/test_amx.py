@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nets import Net, check_engines, merged
-from targets import SANITIZED, Target, compiled, results, unable, write
+from targets import WITH_SANITIZERS, Target, compiled, results, unable, write
 from test_plain_u8 import SCALES, Bytes
 from test_targets import GCC, V4, check_net
 from test_threads import small_units  # noqa: F401 (a fixture)
@@ -25,13 +25,13 @@ from sardonyx.passes.pipeline import optimise
 ROWS = 16  # of bytes that one instruction multiplies
 VNNI = ("-march=x86-64-v4", "-mavx512vnni")
 AMX = (*VNNI, "-mamx-tile", "-mamx-int8")
-IN_C_COMMAND = (*GCC, "-O1", *VNNI, "-include", str(Path(__file__).parent / "amx/amx.h"))
+IN_C = (*VNNI, "-include", str(Path(__file__).parent / "amx/amx.h"))
 WITH_VNNI, WITH_AMX = (*V4, "avx512_vnni"), (*V4, "avx512_vnni", "amx_int8")
-IN_C = Target("amx-in-c", IN_C_COMMAND, cpu=WITH_VNNI)
+AMX_IN_C = Target("amx-in-c", (*GCC, "-O1", *IN_C), cpu=WITH_VNNI)
 LATER = (  # the engines are compiled for AMX where there is AMX
     Target("amx", (*GCC, "-O3", *AMX), cpu=WITH_AMX),
     Target("amx-clang", ("clang", "-O2", *AMX), cpu=WITH_AMX),
-    Target("amx-in-c-sanitized", (*IN_C_COMMAND, *SANITIZED), cpu=WITH_VNNI),
+    Target("amx-in-c-sanitized", (*WITH_SANITIZERS["gcc"], *IN_C), cpu=WITH_VNNI),
     Target("vnni", (*GCC, "-O3", *VNNI), cpu=WITH_VNNI),
 )
 
@@ -89,7 +89,7 @@ def channels() -> Net:
 SLOW = [pytest.param(target, marks=pytest.mark.slow) for target in LATER]
 
 
-@pytest.mark.parametrize("target", [IN_C, *SLOW], ids=str)
+@pytest.mark.parametrize("target", [AMX_IN_C, *SLOW], ids=str)
 def test_targets_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
     nets = {"convolutions": convolutions(), "residual": residual(), "products": products()}
     check_net(merged(nets), target, tmp_path / "source", dots=ROWS)
@@ -122,7 +122,7 @@ def test_threads_share_them_out(make: Any, threads: int, monkeypatch: pytest.Mon
 
 def test_the_instructions_are_used(tmp_path: Path) -> None:
     """Where they stop the program, it stops."""
-    target = IN_C
+    target = AMX_IN_C
     if unable(target):
         pytest.skip(f"{target}: {unable(target)}")
     net = products()

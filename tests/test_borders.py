@@ -42,9 +42,9 @@ def several_readers(net: Net) -> None:
 
 
 def made_by_moves(net: Net) -> None:
-    x = start(net, 16, 6, 5)
+    x = start(net, 16, 3, 2)
     large = net.op("Resize", x, "", np.array([1, 1, 2, 2], np.float32), mode="nearest")
-    both = net.op("Concat", large, start(net, 32, 12, 10), axis=1)
+    both = net.op("Concat", large, start(net, 32, 6, 4), axis=1)
     pool = net.op("MaxPool", both, kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
     net.give(conv(net, large, 16, 16), conv(net, both, 48, 16), conv(net, pool, 48, 16))
 

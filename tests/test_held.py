@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from targets import SANITIZED, Target, compiled, differences, results, write
+from targets import WITH_SANITIZERS, Target, compiled, differences, results, write
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
@@ -224,15 +224,18 @@ def test_halves_of_many_rows_are_float32_where_memory_is_no_concern() -> None:
     assert found == [t.float16, t.float32, t.float16]
 
 
+@pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("flags", [("-mavx2", "-mfma", "-mf16c"), ("-DSX_PORTABLE",)])
-def test_the_sanitizers_have_nothing_to_report(flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_sanitizers_have_nothing_to_report(
+    flags: tuple[str, ...], compiler: str, tmp_path: Path
+) -> None:
     made, rng = Net(opsets=OPSETS), np.random.default_rng(1)
     for make, k, n in ((halves(np.float16), 250, 265), (nbits(4, 32), 264, 250)):
         for rows in (1, 3, 11):
             x = made.feed(f"x{len(made.feeds)}", normal(rng, rows, k))
             made.give(make(made, x, rng, k, n))
     graph = made.graph()
-    target = Target("clang", ("clang", "-O0", *flags, *SANITIZED))
+    target = Target(compiler, (*WITH_SANITIZERS[compiler], *flags))
     written = write(graph, tmp_path, scheduled=True)
     found = results(written, target, compiled(written, target), made.feeds)
     assert not differences(found, Machine(graph).run(made.feeds))

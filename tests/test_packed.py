@@ -19,7 +19,7 @@ from kernels import STRICT as PLAIN
 from nets import Net
 from onnx import numpy_helper
 from slices import ints
-from targets import SANITIZED, Target, compiled, lacking, results, write
+from targets import WITH_SANITIZERS, Target, compiled, lacking, results, write
 
 from sardonyx import types as t
 from sardonyx.cli import main
@@ -343,14 +343,14 @@ def test_what_moves_elements_moves_packed_ones(dtype: DType) -> None:
 
 @pytest.mark.parametrize(
     ("compiler", "scheduled"),
-    [("clang", 1), ("gcc", 0), pytest.param("gcc", 1, marks=pytest.mark.slow)],
+    [("gcc", 1), ("gcc", 0), pytest.param("clang", 1, marks=pytest.mark.slow)],
 )
 def test_exported_c_takes_and_gives_packed_bytes(
     scheduled: int, compiler: str, tmp_path: Path
 ) -> None:
     """No warning, nothing for the sanitizers, allocations of the exact sizes; the bits after the
     last element are 0 (targets.cut)."""
-    target = Target(compiler, (compiler, "-O1", *SANITIZED))
+    target = Target(compiler, WITH_SANITIZERS[compiler])
     if lacking(target):
         pytest.skip(lacking(target) or "")
     for i, case in enumerate((network(t.uint2), every_move(t.int4), every_move(t.float6e3m2))):
@@ -370,7 +370,7 @@ def test_an_exported_folder_passes_its_test(name: str, tmp_path: Path) -> None:
     arguments = ["compile", str(tmp_path / "net.onnx"), "--input", str(tmp_path / "net.npz")]
     assert main([*arguments, "-o", str(tmp_path / "c")]) == 0
     assert "packed as in ONNX's raw_data" in (tmp_path / "c" / "model.h").read_text()
-    target = Target("gcc", ("gcc", "-O1", *SANITIZED))
+    target = Target("gcc", WITH_SANITIZERS["gcc"])
     if lacking(target):
         pytest.skip(lacking(target) or "")
     units = sorted(map(str, (tmp_path / "c").glob("*.c")))

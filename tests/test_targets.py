@@ -16,7 +16,7 @@ import pytest
 from nets import Net
 from slices import PARTS, slice_of
 from targets import (
-    SANITIZED,
+    WITH_SANITIZERS,
     ZIG,
     Target,
     Written,
@@ -106,14 +106,14 @@ LATER = (
 )
 # For what has tiles of its own on each of them.
 OF_BYTES = (
-    Target("gcc", ("gcc", "-O1", "-march=native", *SANITIZED)),
+    Target("gcc", (*WITH_SANITIZERS["gcc"], "-march=native")),
     pytest.param(
-        Target("clang", ("clang", "-O1", "-march=native", *SANITIZED)), marks=pytest.mark.slow
+        Target("clang", (*WITH_SANITIZERS["clang"], "-march=native")), marks=pytest.mark.slow
     ),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
-    Target("aarch64-sdot", (*AARCH64, "-O2", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
-    Target("aarch64-usdot", (*AARCH64, "-O2", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),
-    Target("vnni", (*GCC, "-O3", "-march=x86-64-v4", "-mavx512vnni"), cpu=(*V4, "avx512_vnni")),
+    Target("aarch64-sdot", (*AARCH64, "-O1", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
+    Target("aarch64-usdot", (*AARCH64, "-O1", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),
+    Target("vnni", (*GCC, "-O1", "-march=x86-64-v4", "-mavx512vnni"), cpu=(*V4, "avx512_vnni")),
     *(pytest.param(x, marks=pytest.mark.slow) for x in TARGETS if x.name == "tiles-of-x86-64-v4"),
 )
 ZIG_TARGETS = (

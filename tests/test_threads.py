@@ -263,7 +263,7 @@ def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_uni
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     units = [name for name in texts if name.endswith(".c")]
-    flags = "-std=gnu99 -O1 -g -march=native -ffp-contract=off -fno-strict-aliasing"
+    flags = "-std=gnu99 -Og -g1 -march=native -ffp-contract=off -fno-strict-aliasing"
     built = subprocess.run(
         ["gcc", "-fsanitize=thread", *flags.split(), *units, "-o", "it", "-lm", "-lpthread"],
         cwd=tmp_path, capture_output=True, text=True,
@@ -297,11 +297,11 @@ def test_exported_c_with_a_parallel_for_of_the_caller(
     want = NativeEngine(graph, threads=1).run(feeds)
     given = [feeds[n] for n in program.inputs]
     export(program, source, tmp_path, given, [want[n] for n in program.outputs])
-    subprocess.run(["make", "-s", "test"], cwd=tmp_path, check=True)
+    subprocess.run(["make", "-s", "test", "CFLAGS=-O1"], cwd=tmp_path, check=True)
     test = tmp_path / "test_main.c"
     text = test.read_text().replace("int main(void) {", BACKWARDS + "int main(void) {", 1)
     test.write_text(text.replace("0, 0, 0, 0};", "backwards, 0, scratch, 2};", 1))
-    subprocess.run(["make", "-s", "test"], cwd=tmp_path, check=True)
+    subprocess.run(["make", "-s", "test", "CFLAGS=-O1"], cwd=tmp_path, check=True)
     assert "backwards, 0, scratch, 2}" in test.read_text()
 
 
