@@ -162,7 +162,23 @@ def sums(net: Net) -> None:
         net.give(net.op("ReduceLogSumExp", x, every), net.op("ReduceMean", x, every))
 
 
+def rounded_strips(net: Net) -> None:
+    """Numbers, and bytes of another scale, as bytes along rows of whole strips: floats of note,
+    ties, and bytes of all values; into a part of what is joined."""
+    ties = np.arange(-300, 300, dtype=np.float32) * np.float32(0.5)
+    noted = np.concatenate([ZEROS, np.float32([3e38, -3e38, 2.0**31, -(2.0**31)]), ties])
+    for dtype, zero in ((np.uint8, 3), (np.int8, -7)):
+        about = np.float32(0.3), dtype(zero)
+        for n, shape in enumerate(((5, 16), (2, 3, 48), (40, 64))):
+            x = net.feed(f"x{n}{zero}", np.resize(noted, shape))
+            y = net.feed(f"y{n}{zero}", np.resize(np.arange(256), shape).astype(dtype))
+            wide = net.op("DequantizeLinear", y, np.float32(0.7), dtype(9))
+            made = net.op("QuantizeLinear", x, *about), net.op("QuantizeLinear", wide, *about)
+            net.give(net.op("Concat", *made, axis=-1), *made)
+
+
 FAMILIES = (
+    rounded_strips,
     sums,
     there_and_back,
     transposes,
@@ -189,6 +205,12 @@ def test_fast_forms_keep_the_bits(family: Callable[[Net], None]) -> None:
 def text(net: Net) -> str:
     launches = optimise(lower(net.graph())).launches
     return "\n".join(print_scheduled(x.kernel).text for x in launches)
+
+
+def test_what_is_rounded_to_bytes_goes_by_strips() -> None:
+    net = Net()
+    rounded_strips(net)
+    assert not re.search(r"sx_[ui]8_of_f32\(", text(net))
 
 
 @pytest.mark.parametrize(("lanes", "turned"), [(64, True), (17, True), (15, False)])

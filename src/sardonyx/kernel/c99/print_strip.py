@@ -81,6 +81,37 @@ def is_strip(s: Compute) -> bool:
     return not any(isinstance(e, Fold | Iterate) for e in walk(s.expr))
 
 
+def is_strips(s: Compute) -> bool:
+    """Whether s rounds to bytes along whole strips, which gcc's own vectors of short loops do not
+    do well."""
+    if not s.axes or rounded(s.expr) is None:
+        return False
+    axis, nodes = s.axes[-1], list(walk(s.expr))
+    loads = [e for e in nodes if isinstance(e, Load)]
+    return (
+        isinstance(axis.extent, int)
+        and axis.extent > 0
+        and axis.extent % LANES == 0
+        and not any(isinstance(e, Fold | Iterate) for e in nodes)
+        and all(e.mode == "proven" for e in loads)
+        and _is_along(s.axes, s.buffer.shape, axis)
+    )
+
+
+def print_each(s: Compute, names: Writer) -> list[str]:
+    """The loop nest of s in strips along its last axis."""
+    *outer, axis = s.axes
+    alone = hoisted(s.expr, names)
+    heads = [names.loop(a) for a in outer]
+    strip, lane = names.fresh("s"), names.fresh("l")
+    i = names.given[axis] = names.fresh("i")
+    start, n = names.span(axis)
+    here = f"const int64_t {i} = {strip} + {lane};"
+    head = f"for (int64_t {strip} = {start}; {strip} < {n}; {strip} += {LANES}) {{"
+    inner = print_strip(s, axis, names, lane, here, str(LANES))
+    return ["{", *alone, *heads, head, *inner, "}", *["}"] * len(heads), "}"]
+
+
 def print_alone(s: Compute, names: Writer) -> list[str]:
     """The statements of a strip that is all of s."""
     given, lane = dict(names.given), names.fresh("l")
