@@ -113,7 +113,7 @@ def transposed(
 def conv_transpose(
     k: Builder, x: Tensor, w: Tensor, b: Tensor | None = None, **attributes: Any
 ) -> Tensor:
-    """The sums as they are."""
+    """The sums of `transposed` as they are."""
     return transposed(k, x, w, b, lambda y, _: y, **attributes)
 
 

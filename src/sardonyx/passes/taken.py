@@ -37,7 +37,8 @@ def taken(fold: Fold, w: Load, value: Array) -> tuple[Load, Array]:
         index += axes
         made |= {i: rewrite(w.index[i], dict(mine)) for i in dims}
     sizes = [a.extent for a in own if isinstance(a.extent, int)]
-    if len(sizes) < len(own) or prod(sizes) > value.size:
+    same = len(index) == value.ndim and all(x is y for x, y in zip(index, w.index, strict=True))
+    if same or len(sizes) < len(own) or prod(sizes) > value.size:
         return w, value
     b = Buffer(w.buffer.name, w.buffer.dtype, tuple(sizes))
     s = Compute(b, tuple(own), Load(w.buffer, tuple(made[i] for i in range(value.ndim))))

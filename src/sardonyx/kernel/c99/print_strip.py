@@ -81,9 +81,8 @@ def is_strip(s: Compute) -> bool:
     return not any(isinstance(e, Fold | Iterate) for e in walk(s.expr))
 
 
-def is_strips(s: Compute) -> bool:
-    """Whether s rounds to bytes along whole strips, which gcc's own vectors of short loops do not
-    do well."""
+def rounds_in_strips(s: Compute) -> bool:
+    """Whether s rounds to bytes along whole strips: of a short loop gcc makes no good vectors."""
     if not s.axes or rounded(s.expr) is None:
         return False
     axis, nodes = s.axes[-1], list(walk(s.expr))
@@ -98,9 +97,9 @@ def is_strips(s: Compute) -> bool:
     )
 
 
-def print_each(s: Compute, names: Writer) -> list[str]:
+def print_rounded(s: Compute, names: Writer) -> list[str]:
     """The loop nest of s in strips along its last axis."""
-    *outer, axis = s.axes
+    given, (*outer, axis) = dict(names.given), s.axes
     alone = hoisted(s.expr, names)
     heads = [names.loop(a) for a in outer]
     strip, lane = names.fresh("s"), names.fresh("l")
@@ -109,6 +108,7 @@ def print_each(s: Compute, names: Writer) -> list[str]:
     here = f"const int64_t {i} = {strip} + {lane};"
     head = f"for (int64_t {strip} = {start}; {strip} < {n}; {strip} += {LANES}) {{"
     inner = print_strip(s, axis, names, lane, here, str(LANES))
+    names.given = given
     return ["{", *alone, *heads, head, *inner, "}", *["}"] * len(heads), "}"]
 
 

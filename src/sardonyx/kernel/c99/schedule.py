@@ -8,6 +8,7 @@
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
     and computed with               tiles that are turned first: print_turned
+    rounded to bytes                sixteen at a time: print_strip
     rows that data choose           a check of each outside of its loop: print_rows
     chain with a short way          where a whole strip may take it: print_near
     long chain of arithmetic        several vectors at a time: print_abreast
@@ -49,7 +50,7 @@ from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
 from sardonyx.kernel.c99.print_rows import print_rows, rows_of
 from sardonyx.kernel.c99.print_share import Scope, print_beside, print_share
-from sardonyx.kernel.c99.print_strip import is_strip, is_strips, print_alone, print_each
+from sardonyx.kernel.c99.print_strip import is_strip, print_alone, print_rounded, rounds_in_strips
 from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.c99.print_turned import print_turned, turned_of
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
@@ -209,8 +210,8 @@ def _form(s: Compute, names: Writer) -> Form:
     near = near_of(s)
     if near is not None:
         return lambda: print_near(s, near, names), share_of(s, s.axes)
-    if is_strips(s):
-        return lambda: print_each(s, names), share_of(s, s.axes)
+    if rounds_in_strips(s):
+        return lambda: print_rounded(s, names), share_of(s, s.axes)
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)
