@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pytest
 from nets import Net, check_any_batch, check_engines
+from targets import Target
+from test_targets import OF_BYTES, check_net
 
+from sardonyx import build
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch
@@ -73,6 +80,55 @@ def test_functions_of_a_byte_are_one_table(made: Made, kind: type[np.generic]) -
     table = found.kernel.inputs[1]
     assert table is not None
     assert table.shape == (256,)
+
+
+def joined(kind: type[np.generic] = np.uint8) -> Net:
+    """Tables between rows of other tensors, short ones and long."""
+    net = Net()
+    for n, columns in enumerate((7, 16, 100)):
+        values = np.random.default_rng(n).standard_normal((5, columns)).astype(np.float32) * 4
+        x = quantised(net, net.feed(f"x{n}", values), 0.02, kind)
+        y = quantised(net, net.op("Sigmoid", x), 1 / 256, kind)
+        net.give(quantised(net, net.op("Concat", x, y, axis=1), 1 / 256, kind))
+    return net
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_rows_are_looked_up_by_calls(kind: type[np.generic]) -> None:
+    check_engines(joined(kind))
+    texts = [print_scheduled(x.kernel, threads=False).text for x in launches(silu(kind))]
+    flip = 0 if kind is np.uint8 else 128
+    assert sum(f", {flip});" in text and "sx_look_up(" in text for text in texts) == 1
+
+
+@pytest.mark.parametrize("flip", [0, 128])
+@pytest.mark.parametrize("without", ["", "#undef __AVX512VBMI__", "#define SX_PORTABLE"])
+def test_any_number_of_bytes_is_looked_up(without: str, flip: int) -> None:
+    """From one memory to another, and where they are."""
+    text = """
+__attribute__((visibility("default")))
+void looked_up(uint8_t *to, const uint8_t *from, const uint8_t *table, int64_t n, int flip) {
+  sx_look_up(to, from, table, n, flip);
+}
+"""
+    text = f"{without}\n{prelude(text)}{text}"
+    probe, rng = build.load(build.library({"probe.c": text})), np.random.default_rng(2)
+    table = rng.permutation(256).astype(np.uint8)
+    for n in (0, 1, 15, 16, 17, 63, 64, 65, 200, 1000):
+        x = rng.integers(0, 256, n + 64).astype(np.uint8)
+        expected = x.copy()
+        expected[:n] = table[x[:n] ^ flip]
+        for to in (x.copy(), x):
+            pointers = (ctypes.c_void_p(a.ctypes.data) for a in (to, x, table))
+            probe.looked_up(*pointers, ctypes.c_int64(n), flip)
+            assert to.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("target", [x for x in OF_BYTES if str(x) in ("gcc", "aarch64")], ids=str)
+def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
+    for kind in (np.uint8, np.int8):
+        check_net(joined(kind), target, tmp_path / kind.__name__)
+        check_net(silu(kind), target, tmp_path / f"silu-{kind.__name__}")
 
 
 def test_functions_of_two_bytes_are_computed() -> None:

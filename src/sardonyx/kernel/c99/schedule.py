@@ -8,6 +8,7 @@
     runs of packed elements         64 bytes at a time: print_packed
     read along another axis         square tiles: print_tiles
     and computed with               tiles that are turned first: print_turned
+    bytes of a table                a call for each row: print_look_up
     rounded to bytes                sixteen at a time: print_strip
     rows that data choose           a check of each outside of its loop: print_rows
     chain with a short way          where a whole strip may take it: print_near
@@ -45,6 +46,7 @@ from sardonyx.kernel.c99.print_c import (
 )
 from sardonyx.kernel.c99.print_lanes import lanes_of, print_lanes, suits_lanes
 from sardonyx.kernel.c99.print_late import Late, Waiting, late_of, print_chain
+from sardonyx.kernel.c99.print_look_up import look_up_of, print_look_up
 from sardonyx.kernel.c99.print_near import near_of, print_near
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
@@ -189,6 +191,9 @@ def _form(s: Compute, names: Writer) -> Form:
     """The form that suits s."""
     if is_strip(s):
         return lambda: print_alone(s, names), None
+    look_up = look_up_of(s)
+    if look_up is not None:
+        return lambda: print_look_up(look_up, s, names), share_of(s, s.axes)
     if suits_strips(s):
         return lambda: print_strips(s, names), share_of(s, s.axes)
     if any(isinstance(e, Fold) for e in walk(s.expr)) and suits_lanes(s):
