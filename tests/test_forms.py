@@ -207,6 +207,24 @@ def text(net: Net) -> str:
     return "\n".join(print_scheduled(x.kernel).text for x in launches)
 
 
+def test_sums_of_bytes_under_lanes_widen_them_first() -> None:
+    """Of channels behind a convolution, in blocks or last."""
+    net, one = Net(opsets={"": 21, "com.microsoft": 1}), np.float32(1)
+    for kind in (np.uint8, np.int8):
+        for channels in (16, 40, 96):
+            rng = np.random.default_rng(channels)
+            x = rng.integers(-128, 128, (2, 16, 5, 7)).astype(np.int8).view(kind)
+            w = rng.integers(-128, 128, (channels, 16, 1, 1)).astype(np.int8)
+            given = net.feed(f"{kind.__name__}{channels}", x), one, kind(3), w, one, np.int8(0)
+            y = net.op("QLinearConv", *given, np.float32(300), kind(7))
+            parts = y, np.float32(0.3), kind(7), np.float32(0.05), kind(90)
+            net.give(net.op("QLinearGlobalAveragePool", *parts, domain="com.microsoft"))
+    graph = net.graph()
+    expected, found = Machine(graph).run(net.feeds), NativeEngine(graph).run(net.feeds)
+    assert [n for n in graph.outputs if found[n].tobytes() != expected[n].tobytes()] == []
+    assert {f"sx_widen_{c}8(q" for c in "ui"} <= set(re.findall(r"sx_widen_[ui]8\(q", text(net)))
+
+
 def test_what_is_rounded_to_bytes_goes_by_strips() -> None:
     net = Net()
     rounded_strips(net)

@@ -9,8 +9,6 @@ a lane, or as many as it has terms: the others stay +0, which changes no sum tha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sardonyx import types as t
@@ -20,9 +18,16 @@ from sardonyx.kernel.c99.contract import flat, is_multiple
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip, used
 from sardonyx.kernel.c99.print_taps import Few, added, few_of, in_turns, is_short, unrolled
+from sardonyx.kernel.c99.print_terms import (
+    Folding,
+    is_least,
+    is_ranked,
+    print_steps,
+    print_widened,
+)
 from sardonyx.kernel.c99.share import LINE
 from sardonyx.kernel.c99.spelling import c_type, literal
-from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text, stored
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
@@ -121,9 +126,6 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     return ["{", *alone, *heads, "{", *before, *inner, "}", *["}"] * len(heads), "}"]
 
 
-Folding = Callable[[str], list[str]]
-
-
 def _width(s: Compute, fold: Fold) -> int:
     """How many lanes are taken together: more where each term lies far from the one before it, so
     that few of each line or page are not all that is read while it is near; and more of a chain
@@ -167,8 +169,9 @@ def _folding(
         result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
         if _is_window(fold, axis):
             return result, _window(fold, names, lane, here, acc, start)
-        steps = _steps(fold, names, one, axis)
-        rolled = "sx_rolled() " if _is_least(fold) or is_ranked(fold) else ""
+        steps = print_steps(fold, names, one, axis)
+        widened = print_widened(fold, names, one, axis, lane, here)
+        rolled = "sx_rolled() " if is_least(fold) or is_ranked(fold) else ""
         wide = Wide(fold, names, axis, lane, here, width)
         some = _some(wide, one) if width > LANES or _turned(fold, axis) else None
 
@@ -176,12 +179,14 @@ def _folding(
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
             if some is not None:
                 return [*first, *loops[:-1], *some(each), *ends[:-1]]
-            return [*first, *loops, *steps(rolled + each, here), *ends]
+            whole = widened is not None and f" < {LANES};" in each
+            inner = widened(each) if whole and widened else steps(rolled + each, here)
+            return [*first, *loops, *inner, *ends]
 
         return result, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
     used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
-    steps = _steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
+    steps = print_steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
     turns = in_turns(fold, names, here, lane, acc)
 
     def sixteen(each: str) -> list[str]:
@@ -314,75 +319,3 @@ def _window(fold: Fold, names: Writer, lane: str, here: str, acc: str, start: st
         return [room, f"sx_rolled() {each}", here, f"{acc}[{lane}] = {start};", *taps, "}"]
 
     return folding
-
-
-Steps = Callable[[str, str], list[str]]
-
-
-def _steps(fold: Fold, names: Writer, acc: str, axis: Axis) -> Steps:
-    """The loop over lanes that takes one term into acc, given its head and its first line. What
-    all lanes decide alike stands outside it: whether the term is there, whether a load is."""
-    free = free_axes(*fold.terms, *([] if fold.when is None else [fold.when]))
-    opening: list[str] = []
-    alike = fold.when is not None and axis not in free[id(fold.when)]
-    if fold.when is not None and alike:
-        opening, (condition,) = evaluate(names, [fold.when])
-        opening.append(f"if ({bare(condition)}) {{")
-    guard = _guard(fold, axis)
-    if guard is None:
-        terms = _terms(fold, names, acc, alike)
-        return lambda each, here: [*opening, each, here, *terms, "}", *["}"] * alike]
-    check = checked(guard)
-    first, texts = evaluate(names, [i for i, c in zip(guard.index, check, strict=True) if c])
-    asked = iter(texts)
-    outside = [next(asked) if c else "" for c in check]
-    condition = inside_text(names, guard.buffer, outside, check)
-    place, index = evaluate(names, list(guard.index))
-    names.given[guard] = names.element(guard.buffer, [bare(i) for i in index])
-    there = [*place, *_terms(fold, names, acc, alike)]
-    assert guard.default is not None
-    place, (names.given[guard],) = evaluate(names, [guard.default])
-    absent = [*place, *_terms(fold, names, acc, alike)]
-    named = any(re.search(rf"\b{names.given[axis]}\b", line) for line in absent)
-    return lambda each, here: [
-        *(*opening, *first, f"if ({condition}) {{", each, here, *there, "}"),
-        *("} else {", each, *[here] * named, *absent, "}", "}", *["}"] * alike),
-    ]
-
-
-def _guard(fold: Fold, axis: Axis) -> Load | None:
-    """The one load of the terms that may be out of bounds, if it is for all lanes or for none."""
-    found = [e for e in walk(*fold.terms) if isinstance(e, Load) and any(checked(e))]
-    if len(found) != 1 or found[0].mode != "guard":
-        return None
-    asked = [i for i, c in zip(found[0].index, checked(found[0]), strict=True) if c]
-    free = free_axes(*asked)
-    return None if any(axis in free[id(i)] for i in asked) else found[0]
-
-
-def is_ranked(fold: Fold) -> bool:
-    """Whether the fold is a minimum or maximum that integers in the order of floats can take."""
-    return fold.kind in ("min", "max") and fold.dtype is t.float32
-
-
-def _is_least(fold: Fold) -> bool:
-    """Whether the fold is a minimum or maximum of integers that are smaller than int."""
-    return fold.kind in ("min", "max") and fold.dtype.is_integer and fold.dtype.bits <= 16
-
-
-def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
-    """The statements that take one term into acc; `there` if it is known not to be absent."""
-    guard: list[str] = []
-    condition = ""
-    if fold.when is not None and not there:
-        guard, (condition,) = evaluate(names, [fold.when])
-    lines, texts = evaluate(names, list(fold.terms))
-    step = bare(fold_step(fold, acc, texts))
-    if _is_least(fold):
-        term, sign = names.fresh("v"), ">" if fold.kind == "max" else "<"
-        lines.append(f"const {fold.dtype.c} {term} = {bare(texts[0])};")
-        step = f"{term} {sign} {acc} ? {term} : {acc}"  # in vectors of such integers
-    if is_ranked(fold):
-        step = f"sx_{fold.kind}_i32({acc}, sx_{fold.kind}rank_f32({bare(texts[0])}))"
-    taken = [*lines, f"{acc} = {step};"]
-    return [*guard, f"if ({bare(condition)}) {{", *taken, "}"] if condition else taken

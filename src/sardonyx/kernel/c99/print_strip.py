@@ -42,7 +42,7 @@ def print_strip(
         if text not in known:
             q = known[text] = names.fresh("q")
             lines.append(f"int32_t {q}[{LANES}];")
-            if first and x.dtype.bits == 8 and _is_along(x.index, x.buffer.shape, axis):
+            if first and x.dtype.bits == 8 and is_along(x.index, x.buffer.shape, axis):
                 widen = f"sx_widen_{suffix(x.dtype)}({q}, &{text});"
                 lines += [*first, *before, widen, "}"]
             else:
@@ -52,7 +52,7 @@ def print_strip(
     if first:
         made, near = _inner(s, axis, names, lane, here)
         lines += made
-        if _is_along(s.axes, s.buffer.shape, axis):
+        if is_along(s.axes, s.buffer.shape, axis):
             last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
             if last is not None:
                 floats, zero, made = _floats(last, axis, names, lane, here)
@@ -69,7 +69,7 @@ def print_strip(
     r, dtype = names.fresh("r"), s.buffer.dtype
     lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}"]
     lines += [*used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
-    if first and dtype.bits == 8 and _is_along(s.axes, s.buffer.shape, axis):
+    if first and dtype.bits == 8 and is_along(s.axes, s.buffer.shape, axis):
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
 
@@ -93,7 +93,7 @@ def rounds_in_strips(s: Compute) -> bool:
         and axis.extent % LANES == 0
         and not any(isinstance(e, Fold | Iterate) for e in nodes)
         and all(e.mode == "proven" for e in loads)
-        and _is_along(s.axes, s.buffer.shape, axis)
+        and is_along(s.axes, s.buffer.shape, axis)
     )
 
 
@@ -205,7 +205,7 @@ def has_bytes(s: Compute, axis: Axis) -> bool:
     return _is_small(s.buffer.dtype) or any(_small_loads(s.expr, axis, {}))
 
 
-def _is_along(index: Sequence[Expr], shape: Sequence[Dim], axis: Axis) -> bool:
+def is_along(index: Sequence[Expr], shape: Sequence[Dim], axis: Axis) -> bool:
     """Whether neighbours along the axis are neighbours in memory."""
     place = position(index, tuple(shape))
     return place is not None and coefficient(place, axis) == 1
