@@ -16,7 +16,7 @@ Only resolve puts these operators in a graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sardonyx import types as t
@@ -25,7 +25,8 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift
 from sardonyx.ops import activation
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
-from sardonyx.ops.conv_transpose import transposed
+from sardonyx.ops.conv import conv
+from sardonyx.ops.conv_transpose import Finish, transposed
 from sardonyx.ops.ms_matmul import matmul_integer_to_float
 from sardonyx.ops.ms_qlinear import (
     q_gemm,
@@ -39,7 +40,6 @@ from sardonyx.ops.ms_qlinear_pool import qlinear_average_pool, qlinear_global_av
 from sardonyx.ops.qlinear import (
     at_axis,
     centred,
-    conv_integer,
     qlinear_conv,
     qlinear_matmul,
     requantized,
@@ -63,62 +63,52 @@ for _name, _define in SAME.items():
     operator(_name, 1, domain=INTERNAL)(_define)
 
 
-@operator("QConvToFloat", 1, domain=INTERNAL)
-@attributes_of(conv_integer)
-def q_conv_to_float(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero_point: Tensor,
-    b: Tensor | None = None,
-    **attributes: Any,
-) -> Tensor:
-    """w_scale: one for the tensor or for each output channel; b, float32, has these."""
-    total = conv_integer(k, x, w, x_zero_point, w_zero_point, **attributes)
-    return _real(k, total, x_scale, w_scale, b)
-
-
-def _real(
-    k: Builder, total: Tensor, x_scale: Tensor, w_scale: Tensor, b: Tensor | None, each: int = 1
-) -> Tensor:
-    """The floats of sums with channels along axis 1, of which `each` have one scale and bias."""
-
-    def element(*i: Axis) -> Expr:
-        c = _channel(i, each)
-        y = cast(total[i], t.float32) * (at_axis(x_scale, 1)(c) * at_axis(w_scale, 1)(c))
-        return y if b is None else y + b[c[1]]
-
-    return k.compute(total.shape, element, t.float32)
-
-
 def _channel(i: Sequence[Operand], each: int) -> tuple[Operand, ...]:
     """The index of what has one number for `each` channels along axis 1."""
     return tuple(i) if each == 1 else (i[0], lift(i[1]) // each, *i[2:])
 
 
-@operator("QConvTransposeToFloat", 1, domain=INTERNAL)
-@attributes_of(transposed)
-def q_conv_transpose_to_float(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero_point: Tensor,
-    b: Tensor | None = None,
-    **attributes: Any,
+@attributes_of(conv)
+def _convolved(
+    k: Builder, x: Tensor, w: Tensor, b: Tensor | None, finish: Finish, **attributes: Any
 ) -> Tensor:
-    """As QConvToFloat, with the weights of ConvTranspose."""
-    factors = centred(k, x, x_zero_point, 0), centred(k, w, w_zero_point, 1)
+    """As `transposed`."""
+    return finish(conv(k, x, w, b, **attributes), 1)
 
-    def finish(total: Tensor, each: int) -> Tensor:
-        return _real(k, total, x_scale, w_scale, b, each)
 
-    return transposed(k, *factors, None, finish, **attributes)
+def _to_float(sums: Callable[..., Tensor], filters: int) -> Definition:
+    """The floats of sums of integers; filters: the axis of the weights that has them."""
+
+    @attributes_of(sums)
+    def define(
+        k: Builder,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero_point: Tensor,
+        w: Tensor,
+        w_scale: Tensor,
+        w_zero_point: Tensor,
+        b: Tensor | None = None,
+        **attributes: Any,
+    ) -> Tensor:
+        """w_scale: one for the tensor or for each output channel; b, float32, has these."""
+
+        def finish(total: Tensor, each: int) -> Tensor:
+            def element(*i: Axis) -> Expr:
+                c = _channel(i, each)
+                y = cast(total[i], t.float32) * (at_axis(x_scale, 1)(c) * at_axis(w_scale, 1)(c))
+                return y if b is None else y + b[c[1]]
+
+            return k.compute(total.shape, element, t.float32)
+
+        factors = centred(k, x, x_zero_point, 0), centred(k, w, w_zero_point, filters)
+        return sums(k, *factors, None, finish, **attributes)
+
+    return define
+
+
+operator("QConvToFloat", 1, domain=INTERNAL)(_to_float(_convolved, 0))
+operator("QConvTransposeToFloat", 1, domain=INTERNAL)(_to_float(transposed, 1))
 
 
 @operator("QConvTranspose", 1, domain=INTERNAL)

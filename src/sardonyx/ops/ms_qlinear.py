@@ -8,6 +8,7 @@ Convolution and Gemm are the exact int32 sums of ops/qlinear.py instead. Pools: 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sardonyx import types as t
 from sardonyx.dims import product
@@ -20,7 +21,7 @@ from sardonyx.ops.movement import channels_behind, channels_first, concat, trans
 from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv
 from sardonyx.ops.quantize import dequantize_linear, quantize_linear, quantized
-from sardonyx.ops.registry import Accuracy, Definition
+from sardonyx.ops.registry import Accuracy, Definition, attributes_of
 from sardonyx.ops.softmax import softmax
 
 Quantised = tuple[Tensor, Tensor, Tensor | None]
@@ -212,6 +213,7 @@ def qlinear_concat(
 
 
 @contrib("QLinearConv", "rounding")
+@attributes_of(qlinear_conv)
 def ms_qlinear_conv(
     k: Builder,
     x: Tensor,
@@ -224,13 +226,8 @@ def ms_qlinear_conv(
     y_zero_point: Tensor,
     b: Tensor | None = None,
     *,
-    auto_pad: str = "NOTSET",
     channels_last: int = 0,
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """QLinearConv; with channels_last x and y, not w, have their channels last."""
     y = qlinear_conv(
@@ -244,12 +241,7 @@ def ms_qlinear_conv(
         y_scale,
         y_zero_point,
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **attributes,
     )
     return channels_behind(k, y) if channels_last else y
 

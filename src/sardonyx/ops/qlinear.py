@@ -7,6 +7,7 @@ is (sa * sb) / sy, each operation rounded to float32.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor
@@ -14,7 +15,7 @@ from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift
 from sardonyx.ops.conv import conv
 from sardonyx.ops.matmul import matmul
 from sardonyx.ops.quantize import quantized
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import attributes_of, operator
 
 Parameter = Callable[[Sequence[Operand]], Expr]
 
@@ -33,31 +34,21 @@ def matmul_integer(
 
 
 @operator("ConvInteger", 10)
+@attributes_of(conv)
 def conv_integer(
     k: Builder,
     x: Tensor,
     w: Tensor,
     x_zero_point: Tensor | None = None,
     w_zero_point: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """Conv of x - x_zero_point and w - w_zero_point; padding stands for the zero point."""
     return conv(
         k,
         centred(k, x, x_zero_point, 0),
         centred(k, w, w_zero_point, 0),
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **attributes,
     )
 
 
@@ -81,6 +72,7 @@ def qlinear_matmul(
 
 
 @operator("QLinearConv", 10)
+@attributes_of(conv)
 def qlinear_conv(
     k: Builder,
     x: Tensor,
@@ -92,13 +84,7 @@ def qlinear_conv(
     y_scale: Tensor,
     y_zero_point: Tensor,
     b: Tensor | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """w_scale and w_zero_point: one for the tensor or for each output channel; b is added to the
     int32 sum."""
@@ -107,12 +93,7 @@ def qlinear_conv(
         centred(k, x, x_zero_point, 0),
         centred(k, w, w_zero_point, 0),
         b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
+        **attributes,
     )
     return requantized(
         k, total, at_axis(x_scale, 1), at_axis(w_scale, 1), at_axis(y_scale, 1), y_zero_point, 1

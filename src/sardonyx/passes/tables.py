@@ -17,6 +17,7 @@ from sardonyx import types as t
 from sardonyx.graph import Operation
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.c99.print_look_up import BYTES
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Load, cast, lift
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
@@ -27,7 +28,6 @@ from sardonyx.passes.known import known_to
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, DType, TensorType
 
-BYTES = 256
 LEAST = 10  # arithmetic operations that a look-up is shorter than
 KINDS = (t.uint8, t.int8)
 

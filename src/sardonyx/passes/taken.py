@@ -16,7 +16,6 @@ from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
-from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.types import Array
 
@@ -32,10 +31,9 @@ def taken(fold: Fold, w: Load, value: Array) -> tuple[Load, Array]:
             index.append(w.index[at])
             made[at] = own[-1]
             continue
-        mine = {a: Axis(a.name, a.extent) for a in axes}
-        own += mine.values()
+        own += axes
         index += axes
-        made |= {i: rewrite(w.index[i], dict(mine)) for i in dims}
+        made |= {i: w.index[i] for i in dims}
     sizes = [a.extent for a in own if isinstance(a.extent, int)]
     same = len(index) == value.ndim and all(x is y for x, y in zip(index, w.index, strict=True))
     if same or len(sizes) < len(own) or prod(sizes) > value.size:
@@ -48,13 +46,13 @@ def taken(fold: Fold, w: Load, value: Array) -> tuple[Load, Array]:
 
 def _groups(w: Load) -> list[tuple[list[Axis], list[int]]]:
     """The dimensions of the weights in groups that no axis moves two of, with the axes of each."""
-    free, found = free_axes(*w.index), list[tuple[list[Axis], list[int]]]()
+    found: list[tuple[list[Axis], list[int]]] = []
     for i, e in enumerate(w.index):
-        axes, dims = [a for a in walk(e) if a in free[id(e)]], [i]
+        axes, dims = [a for a in walk(e) if isinstance(a, Axis)], [i]
         for group in [g for g in found if set(g[0]) & set(axes)]:
             found.remove(group)
             axes, dims = group[0] + axes, group[1] + dims
-        found.append((list(dict.fromkeys(a for a in axes if isinstance(a, Axis))), dims))
+        found.append((list(dict.fromkeys(axes)), dims))
     return found
 
 

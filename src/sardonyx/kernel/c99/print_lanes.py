@@ -179,8 +179,8 @@ def _folding(
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
             if some is not None:
                 return [*first, *loops[:-1], *some(each), *ends[:-1]]
-            whole = widened is not None and f" < {LANES};" in each
-            inner = widened(each) if whole and widened else steps(rolled + each, here)
+            full = f" < {LANES};" in each
+            inner = widened(each) if widened and full else steps(rolled + each, here)
             return [*first, *loops, *inner, *ends]
 
         return result, simple
