@@ -31,7 +31,7 @@ FILES = ("semantics", "plan", "machine", "bound", "control", "inline", "checker"
 Z3 = ("Z3,4.8.12", "z3 -smt2 sat.random_seed=42 nlsat.randomize=false smt.random_seed=42")
 CVC4 = ("CVC4,1.8", "cvc4 --lang=smt2")
 PROVERS = {"Z3": Z3, "CVC4": CVC4}
-SHORT = (("Z3", 2), ("CVC4", 4), ("Z3", 10))  # prover, processor seconds
+SHORT = (("Z3", 1), ("CVC4", 4), ("Z3", 10))  # prover, processor seconds
 BRIEF = (("Z3", 1), ("CVC4", 1))
 ROUNDS = (*SHORT, ("CVC4", 20), ("Z3", 40), ("CVC4", 60))
 MEMORY = 3 << 30
@@ -65,20 +65,19 @@ def theorems(folder: Path, pattern: str, files: Sequence[str] = FILES) -> list[T
 
 
 @cache
-def printed(
-    folder: Path, file: str, module: str, prover: str, only: str = ""
-) -> dict[str, list[str]]:
-    """The goals of a module's theorems, or of one, in a prover's language, in their order."""
-    found: dict[str, dict[int, str]] = {}
+def printed(folder: Path, theorem: Theorem, prover: str) -> list[str]:
+    """The goals of a theorem in a prover's language, in their order."""
+    file, module, goal = theorem
+    found = {}
     with tempfile.TemporaryDirectory() as made:
-        chosen = [f"{file}.mlw", "-T", module, "-a", "split_vc", "-P", PROVERS[prover][0]]
-        why3(folder, "prove", *chosen, *(["-G", only] if only else []), "-o", made)
-        for goal in Path(made).iterdir():
-            match = re.fullmatch(rf"{file}-{module}-(\w+)qtvc(\d*)\.smt2", goal.name)
+        chosen = [f"{file}.mlw", "-T", module, "-G", goal, "-a", "split_vc"]
+        why3(folder, "prove", *chosen, "-P", PROVERS[prover][0], "-o", made)
+        for path in Path(made).iterdir():
+            match = re.fullmatch(rf"{file}-{module}-{goal[:-3]}qtvc(\d*)\.smt2", path.name)
             if match is None:
-                raise SystemExit(f"unexpected {goal.name}")
-            found.setdefault(f"{match[1]}'vc", {})[int(match[2] or 0)] = goal.read_text()
-    return {goal: [texts[i] for i in sorted(texts)] for goal, texts in found.items()}
+                raise SystemExit(f"unexpected {path.name}")
+            found[int(match[1] or 0)] = path.read_text()
+    return [found[i] for i in sorted(found)]
 
 
 def holds(text: str, prover: str, seconds: int) -> bool:
@@ -112,10 +111,9 @@ def places(folder: Path, theorem: Theorem) -> list[str]:
 
 def prove(folder: Path, theorem: Theorem, rounds: Rounds) -> list[bool]:
     """Of each goal of a theorem, in their order, whether it is proved."""
-    file, module, goal = theorem
     done: list[bool] = []
-    for i in range(len(printed(folder, file, module, "Z3")[goal])):
-        tries = ((printed(folder, file, module, p)[goal][i], p, limit) for p, limit in rounds)
+    for i in range(len(printed(folder, theorem, "Z3"))):
+        tries = ((printed(folder, theorem, p)[i], p, limit) for p, limit in rounds)
         done.append(any(holds(*tried) for tried in tries))
     missing = [i for i, ok in enumerate(done) if not ok]
     print(f"{theorem[0]}.{theorem[2]}: {len(done)} goals, {len(missing)} unproved", flush=True)
@@ -148,9 +146,7 @@ def extracted(folder: Path) -> str:
 
 def goals(folder: Path, theorem: Theorem, prover: str) -> list[str]:
     """As `printed`, without the comments, which say where a goal stands."""
-    file, module, goal = theorem
-    texts = printed(folder, file, module, prover, goal)[goal]
-    return [re.sub(r"(?m)^\s*;.*\n", "", text) for text in texts]
+    return [re.sub(r"(?m)^\s*;.*\n", "", text) for text in printed(folder, theorem, prover)]
 
 
 def is_proved(folder: Path, theorem: Theorem, i: int) -> bool:
@@ -183,7 +179,7 @@ def mutate(block: str, every: Sequence[Theorem]) -> str:
         (folder / file).write_text(text.replace(old[2:], new[2:]))
         try:
             return "" if fails(folder, theorem) else "IS STILL PROVED"
-        except (SystemExit, KeyError) as error:
+        except SystemExit as error:
             return f"IS NO DEFINITION: {error}"
 
 
@@ -214,7 +210,7 @@ def main() -> None:
     parser.add_argument("-k", default="", help="theorems whose name matches")
     parser.add_argument("-f", nargs="+", default=FILES, choices=FILES, help="in these files")
     parser.add_argument("-j", type=int, default=2, help="provers at once")
-    parser.add_argument("--short", action="store_true", help="give each goal up after 16 s")
+    parser.add_argument("--short", action="store_true", help="give each goal up after 15 s")
     parser.add_argument("--extract", action="store_true")
     parser.add_argument("--write", action="store_true", help="with --extract: write the file")
     parser.add_argument("--mutations", action="store_true")
