@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from sardonyx import build
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,3 +23,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def machine_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions run on the machine."""
     monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A test's own cache, in which nothing is but the register tiles that other tests compiled:
+    those take seconds."""
+    shared, own = build.cache_folder(), tmp_path / "cache"
+    own.mkdir()
+    tiles = f"*{build.OBJECT}"
+    for path in shared.glob(tiles):
+        shutil.copy(path, own)
+    monkeypatch.setenv("SARDONYX_CACHE", str(own))
+    yield own
+    for path in own.glob(tiles):
+        if not (shared / path.name).exists():
+            shared.mkdir(parents=True, exist_ok=True)
+            build.place(shared / path.name, [path.read_bytes()])

@@ -28,11 +28,6 @@ from sardonyx.types import Array
 OUTSIDE = ("w", "x", "at", "y")
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-
-
 def feeds(n: int, at: tuple[int, ...] = (0, -1, 33)) -> list[Array]:
     x = np.random.default_rng(5).normal(size=(n, 30)).astype(np.float32)
     return [x, np.array(at, np.int64)]

@@ -23,10 +23,8 @@ X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "cache"))
+def _native(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SARDONYX_ENGINE", raising=False)
-    return tmp_path / "cache"
 
 
 def model(rows: int | str = 3, scale: float = 1.0, overridable: bool = False) -> bytes:

@@ -275,12 +275,9 @@ def test_a_tensor_is_read_whole_or_element_by_element(
     check_engines(net)
 
 
-def test_schedules_of_elements_are_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path))
+def test_schedules_of_elements_are_measured(own_cache: Path) -> None:
     net = classifier()
-    table = tmp_path / "schedules.json"
+    table = own_cache / "schedules.json"
     engine = NativeEngine(net.graph(), tuning=Tuning(measure=True, file=table))
     assert len(read(table)) > 1
     want = NativeEngine(net.graph(), schedule=False).run(net.feeds)

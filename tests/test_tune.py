@@ -169,8 +169,7 @@ def test_a_choice_is_printed_where_its_shape_is() -> None:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SARDONYX_CACHE", str(tmp_path / "cache"))
+def cache(own_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tune, "ROUNDS", 1)
     monkeypatch.setattr(tune, "CANDIDATES", CANDIDATES[-1:])
     return tmp_path
