@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from targets import WITH_SANITIZERS, Target, compiled, differences, results, write
+from targets import WITH_SANITIZERS, Target
+from test_targets import check_net
 from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.clocked import clocked
@@ -101,8 +102,4 @@ def test_the_sanitizers_have_nothing_to_report(compiler: str, tmp_path: Path) ->
     for i, (filters, terms) in enumerate(((24, 30), (8, 5))):
         x = made.feed(f"x{i}", values(rng, 1, terms, 5, 3))
         made.give(made.op("Relu", made.op("Conv", x, values(rng, filters, terms, 3, 3))))
-    graph = made.graph()
-    target = Target(compiler, (*WITH_SANITIZERS[compiler], "-mavx2", "-mfma"))
-    written = write(graph, tmp_path, scheduled=True)
-    found = results(written, target, compiled(written, target), made.feeds)
-    assert not differences(found, Machine(graph).run(made.feeds))
+    check_net(made, Target(compiler, (*WITH_SANITIZERS[compiler], "-mavx2", "-mfma")), tmp_path)

@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from targets import WITH_SANITIZERS, Target, compiled, differences, results, write
+from targets import WITH_SANITIZERS, Target
+from test_targets import check_net
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
@@ -234,11 +235,7 @@ def test_the_sanitizers_have_nothing_to_report(
         for rows in (1, 3, 11):
             x = made.feed(f"x{len(made.feeds)}", normal(rng, rows, k))
             made.give(make(made, x, rng, k, n))
-    graph = made.graph()
-    target = Target(compiler, (*WITH_SANITIZERS[compiler], *flags))
-    written = write(graph, tmp_path, scheduled=True)
-    found = results(written, target, compiled(written, target), made.feeds)
-    assert not differences(found, Machine(graph).run(made.feeds))
+    check_net(made, Target(compiler, (*WITH_SANITIZERS[compiler], *flags)), tmp_path)
 
 
 def test_small_weights_are_held_narrow_where_memory_counts() -> None:

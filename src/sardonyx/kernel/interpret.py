@@ -56,7 +56,8 @@ class _Scope:
 
     `needs` are the axes that a node depends on, `traps` the nodes with a trap load below them.
     `rank` is the number of dimensions of the arrays here; `bound` are the axes that this scope
-    adds to its parent, `mask` says at which points the evaluation counts (None: at all).
+    adds to its parent, `mask` says at which points the evaluation counts (None: at all). `orders`
+    has the nodes of each expression in the order of their evaluation.
     """
 
     arrays: Mapping[Buffer, Array]
@@ -70,6 +71,7 @@ class _Scope:
     bound: frozenset[Axis] = frozenset()
     mask: Array | None = None
     memo: dict[int, Array] = field(default_factory=dict)
+    orders: dict[int, tuple[Expr, ...]] = field(default_factory=dict)
 
 
 def interpret(kernel: Kernel, arrays: Mapping[Buffer, Array], fused: bool = True) -> None:
@@ -189,7 +191,9 @@ def _stored(e: Expr, scope: _Scope) -> Array:
 def _eval(root: Expr, scope: _Scope) -> Array:
     """The value of an expression at every point of the scope; a node is evaluated in the
     outermost scope that binds all its axes, once."""
-    for e in _order(root, scope.traps):
+    if id(root) not in scope.orders:
+        scope.orders[id(root)] = tuple(_order(root, scope.traps))
+    for e in scope.orders[id(root)]:
         home = scope
         if id(e) not in scope.traps:
             while home.parent is not None and not (scope.needs[id(e)] & home.bound):
