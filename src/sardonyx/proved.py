@@ -19,7 +19,7 @@ import numpy as np
 
 from sardonyx.build import library, load, own
 from sardonyx.errors import BuildError
-from sardonyx.plan import Plan, Timeline
+from sardonyx.plan.timeline import Plan, Timeline
 from sardonyx.types import Array
 
 # struct given_ of plan_check.c: a number, or the int64_t array of that name.

@@ -18,18 +18,16 @@ from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, captures
 from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
-from sardonyx.kernel.expr import Buffer
-from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.symbolic import LIMIT
 from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
 from sardonyx.passes.branches import known_value, taken
+from sardonyx.passes.calling import calling, given_by
 from sardonyx.passes.carried import lightened
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.trips import iterations
 from sardonyx.plan import plan
-from sardonyx.plan.outline import byte_size
 from sardonyx.types import TensorType
 
 Make: TypeAlias = Callable[[Operation, str, Graph], Body]
@@ -85,7 +83,7 @@ def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make)
         _body(op, name, _inferred(graph, op, op.subgraphs[name], (), tensors), make)
         for name in ("then_branch", "else_branch")
     ]
-    kinds = [_given(b) for b in bodies]
+    kinds = [given_by(b) for b in bodies]
     if kinds[0] != kinds[1]:
         raise Undetermined(f"{op}: its branches give {_text(kinds[0])} and {_text(kinds[1])}")
     results = _results(op, op.outputs, kinds[0], tensors)
@@ -99,7 +97,7 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
     own = [TensorType(t.int64, ()), TensorType(t.bool_, ()), *_known(op, carried, tensors)]
     body = _inferred(graph, op, op.subgraphs["body"], own, tensors)
     made, states = _body(op, "body", body, make), len(carried)
-    _, *kinds = _given(made)
+    _, *kinds = given_by(made)
     if kinds[:states] != own[2:]:
         raise Undetermined(f"{op}: a carried value changes its type")
     if kinds[states:]:
@@ -129,7 +127,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
         raise Undetermined(f"{op}: the scanned inputs have the lengths {sorted(map(str, lengths))}")
     own = [*moved[:states], *(TensorType(k.dtype, (k.shape or ())[1:]) for k in moved[states:])]
     made = _body(op, "body", _inferred(graph, op, op.subgraphs["body"], own, tensors), make)
-    given = _given(made)
+    given = given_by(made)
     if given[:states] != moved[:states]:
         raise Undetermined(f"{op}: a state changes its type")
     (length,) = lengths
@@ -203,11 +201,6 @@ def _optimised(fused: bool, op: Operation, name: str, graph: Graph) -> Body:
     return Body(program, plan(timeline_of(program)))
 
 
-def _given(body: Body) -> list[TensorType]:
-    """The types of what a body gives."""
-    return [body.program.tensors[n] for n in body.program.outputs]
-
-
 def _captured(op: Operation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for body in op.subgraphs.values() for n in captures(body)))
 
@@ -239,54 +232,6 @@ def _results(
         tensors[name] = kind
         found.append(name)
     return found
-
-
-def part(operations: Sequence[Operation], body: Body, tensors: Mapping[str, TensorType]) -> Launch:
-    """The launch of a program in a part of M of its own."""
-    reads, writes = body.program.inputs, body.program.outputs
-    return calling(operations, reads, writes, tensors, Call("Part", (body,)))
-
-
-def calling(
-    operations: Sequence[Operation],
-    reads: Sequence[str],
-    writes: Sequence[str],
-    tensors: Mapping[str, TensorType],
-    call: Call,
-) -> Launch:
-    """The launch of control flow: its scratch is M of its bodies, twice the carried values, and a
-    row of what is scanned or given in rows that begin within a byte."""
-    inputs = tuple(_buffer(f"x{i}", tensors[n]) for i, n in enumerate(reads))
-    outputs = tuple(_buffer(f"y{i}", tensors[n]) for i, n in enumerate(writes))
-    sizes = [max((b.plan.size for b in call.bodies), default=0)]
-    for body in call.bodies if call.kind in ("Loop", "Scan") else ():
-        sizes += [s for s in _carried(body, call) for _ in range(2)]
-        sizes += [byte_size("a row", kind) for kind in _rows_of(body, call) if kind.is_ragged]
-    scratch = tuple(
-        Buffer(f"t{i}", t.uint8, (max(1, -(-s // 64) * 64),)) for i, s in enumerate(sizes)
-    )
-    kernel = Kernel(call.kind, inputs, outputs, scratch, (), ())
-    return Launch(kernel, tuple(reads), tuple(writes), tuple(operations), call)
-
-
-def _buffer(name: str, kind: TensorType) -> Buffer:
-    return Buffer(name, kind.dtype, kind.shape or ())
-
-
-def _carried(body: Body, call: Call) -> list[int]:
-    """The bytes of each carried value."""
-    first = 1 if call.kind == "Loop" else 0
-    names = body.program.outputs[first : first + call.states]
-    kinds = [body.program.tensors[n] for n in names]
-    return [byte_size("a carried value", k) for k in kinds]
-
-
-def _rows_of(body: Body, call: Call) -> list[TensorType]:
-    """What is scanned and what is given, of one iteration."""
-    first, given = (1 if call.kind == "Loop" else 0) + call.states, _given(body)
-    count = max(0, len(call.backward) - len(given[first:]))
-    names = body.program.inputs[call.states : call.states + count]
-    return [*(body.program.tensors[n] for n in names), *given[first:]]
 
 
 def _text(kinds: Sequence[TensorType]) -> str:

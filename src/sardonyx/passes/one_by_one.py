@@ -21,9 +21,9 @@ from sardonyx.dims import Dim, product, symbols
 from sardonyx.kernel.expr import Buffer, Fold
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import walk
+from sardonyx.passes.calling import calling
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.elements import element_of, element_shape
-from sardonyx.passes.lower import calling
 from sardonyx.passes.program import Body, Call, Launch, Program
 from sardonyx.types import TensorType
 

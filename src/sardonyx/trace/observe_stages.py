@@ -32,7 +32,8 @@ from sardonyx.graph import Graph, Operation, captures, reads
 from sardonyx.infer import bind, value_inputs
 from sardonyx.machine import Access, Segment
 from sardonyx.monitor import KINDS, Kind
-from sardonyx.passes.lower import lower, part
+from sardonyx.passes.calling import part
+from sardonyx.passes.lower import lower
 from sardonyx.passes.program import Body, Launch, Program, Watched
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.plan import Plan, plan
