@@ -221,8 +221,8 @@ def _order(root: Expr, traps: frozenset[int]) -> Iterator[Expr]:
 
 def _known(e: Expr, scope: _Scope | None) -> Array:
     while scope is not None:
-        if id(e) in scope.memo:
-            return scope.memo[id(e)]
+        if (found := scope.memo.get(id(e))) is not None:
+            return found
         scope = scope.parent
     raise InternalError("an operand was not evaluated")
 
@@ -275,10 +275,10 @@ def _masked(e: Expr, scope: _Scope, mask: Array) -> Array:
 def _load(e: Load, scope: _Scope) -> Array:
     source = _array(e.buffer, scope)
     index = [_known(i, scope) for i in e.index]
-    inside: Any = True
+    inside: Any = np.True_
     for i, n in zip(index, source.shape, strict=True):
         inside = inside & ((i >= 0) & (i < n))
-    if np.all(inside):
+    if inside.all():
         return np.asarray(source[tuple(index)])
     counts = True if scope.mask is None else scope.mask
     if e.mode == "trap" and np.any(~inside & counts):
