@@ -77,6 +77,8 @@ def printed(folder: Path, theorem: Theorem, prover: str) -> list[str]:
             if match is None:
                 raise SystemExit(f"unexpected {path.name}")
             found[int(match[1] or 0)] = path.read_text()
+    if not found:
+        raise SystemExit(f"{file}.{goal} has no goals")
     return [found[i] for i in sorted(found)]
 
 
