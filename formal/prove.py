@@ -68,12 +68,13 @@ def theorems(folder: Path, pattern: str, files: Sequence[str] = FILES) -> list[T
 def printed(folder: Path, theorem: Theorem, prover: str) -> list[str]:
     """The goals of a theorem in a prover's language, in their order."""
     file, module, goal = theorem
+    name = goal.removesuffix("'vc")
     found = {}
     with tempfile.TemporaryDirectory() as made:
         chosen = [f"{file}.mlw", "-T", module, "-G", goal, "-a", "split_vc"]
         why3(folder, "prove", *chosen, "-P", PROVERS[prover][0], "-o", made)
         for path in Path(made).iterdir():
-            match = re.fullmatch(rf"{file}-{module}-{goal[:-3]}qtvc(\d*)\.smt2", path.name)
+            match = re.fullmatch(rf"{file}-{module}-{name}qtvc(\d*)\.smt2", path.name)
             if match is None:
                 raise SystemExit(f"unexpected {path.name}")
             found[int(match[1] or 0)] = path.read_text()

@@ -28,15 +28,15 @@ def machine_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A test's own cache, in which nothing is but the register tiles that other tests compiled:
-    those take seconds."""
+    those take seconds. What it compiles of them is left to the others."""
     shared, own = build.cache_folder(), tmp_path / "cache"
-    own.mkdir()
     tiles = f"*{build.OBJECT}"
+    for folder in (shared, own):
+        folder.mkdir(parents=True, exist_ok=True)
     for path in shared.glob(tiles):
         shutil.copy(path, own)
     monkeypatch.setenv("SARDONYX_CACHE", str(own))
     yield own
     for path in own.glob(tiles):
         if not (shared / path.name).exists():
-            shared.mkdir(parents=True, exist_ok=True)
             build.place(shared / path.name, [path.read_bytes()])
