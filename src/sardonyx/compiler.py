@@ -33,6 +33,9 @@ FLAGS: dict[str, str] = {
 }
 # The first that the compiler accepts: the instructions of this host. No bit depends on it.
 NATIVE = ("-march=native", "-mcpu=native")
+# Half of what gcc's -O3 unrolls whole (its -O2's bound): a fifth less time to compile kernels in,
+# and no model that was measured runs slower.
+GCC = ("--param=max-completely-peeled-insns=100",)
 # x87 arithmetic would round twice; these are understood, and needed, on 32-bit x86 only.
 SSE = ("-msse2", "-mfpmath=sse")
 
@@ -52,6 +55,10 @@ class Compiler:
     @property
     def is_zig(self) -> bool:
         return "ziglang" in self.command
+
+    @property
+    def is_gcc(self) -> bool:
+        return "Free Software Foundation" in self.version
 
     def __str__(self) -> str:
         return f"{' '.join(self.command)} ({self.version.splitlines()[0]})"
@@ -109,7 +116,8 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
     narrow = platform.machine().lower() in ("i386", "i686", "x86") or sys.maxsize < 1 << 32
     x86 = SSE if narrow and _accepts(compiler, SSE) else ()
     zig = ("-fno-sanitize=undefined",) if compiler.is_zig else ()
-    return (*FLAGS, *([native] if native else []), *x86, *zig)
+    gcc = GCC if compiler.is_gcc and _accepts(compiler, GCC) else ()
+    return (*FLAGS, *([native] if native else []), *x86, *zig, *gcc)
 
 
 @cache
