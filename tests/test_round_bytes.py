@@ -24,6 +24,14 @@ PUBLIC void rounded_i8(float *x, int64_t count, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) sx_near_i8(x + i, zero);
 }
+PUBLIC void divided(uint8_t *to, float *x, int64_t count, float by, float zero) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) {
+    sx_quotients(x + i, by);
+    sx_round_u8(to + i, x + i, zero);
+    sx_near_i8(x + i, 0);
+  }
+}
 PUBLIC void left(int8_t *same, uint8_t *moved, const float *x, int64_t count) {
   int64_t i;
   for (i = 0; i < count; i += 16) {
@@ -67,6 +75,40 @@ def test_every_kind_of_float_gives_its_signed_byte() -> None:
         pointer = ctypes.c_void_p(x.ctypes.data)
         probe.rounded_i8(pointer, ctypes.c_int64(len(x)), ctypes.c_float(zero))
         assert x.tobytes() == (expected + np.float32(0)).astype(np.float32).tobytes()
+
+
+def middles(by: np.float32) -> np.ndarray:
+    """Floats whose quotients are near the middles of integers, by 64 of their last places to each
+    side, after all of `values`; padded to whole vectors, each of which has few of these."""
+    centres = (np.arange(-420, 420) + 0.5) * np.float64(by)
+    found = [centres.astype(np.float32)]
+    for _ in range(64):
+        found = [
+            np.nextafter(found[0], np.float32(-np.inf)),
+            *found,
+            np.nextafter(found[-1], np.float32(np.inf)),
+        ]
+    alone = np.zeros((len(found) * len(centres), 16), np.float32)
+    alone[:, 5] = np.concatenate(found)
+    return np.concatenate([values(), values() * by, alone.ravel()])
+
+
+@pytest.mark.parametrize(
+    "by", [1, 0.1, -0.0371, 3e-5, 1e30, 2.0**-126, 2.0**127, 1e-40, 3e38, 0, -0.0, np.inf, np.nan]
+)
+def test_quotients_give_the_bytes_of_a_division(by: float) -> None:
+    probe = build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+    for zero in (0, 3, 128, 255):
+        with np.errstate(all="ignore"):
+            x = middles(np.float32(by))
+            near = np.rint(x / np.float32(by))
+            unsigned = np.nan_to_num(near + np.float32(zero), nan=0.0).clip(0, 255)
+            signed = np.nan_to_num(near, nan=0.0).clip(-128, 127)
+        found = np.zeros(len(x), np.uint8)
+        pointers = (ctypes.c_void_p(a.ctypes.data) for a in (found, x))
+        probe.divided(*pointers, ctypes.c_int64(len(x)), ctypes.c_float(by), ctypes.c_float(zero))
+        np.testing.assert_array_equal(found, unsigned)
+        np.testing.assert_array_equal(x, signed)
 
 
 def test_floats_of_signed_bytes_are_left_as_these_or_128_more() -> None:

@@ -239,7 +239,9 @@ static void backwards(void *pool, sardonyx_work *work, const void *given, int64_
 """
 
 
-@pytest.mark.parametrize("name", ["sequences", "tiled", "batches"])
+@pytest.mark.parametrize(
+    "name", ["tiled", *(pytest.param(x, marks=pytest.mark.slow) for x in ("sequences", "batches"))]
+)
 def test_the_thread_sanitizer_finds_nothing(name: str, tmp_path: Path, small_units: None) -> None:
     """Four threads, a program with every form, run twice; the second run finds threads awake."""
     graph, feeds = made(name)

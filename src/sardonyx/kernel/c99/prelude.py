@@ -11,7 +11,10 @@ from importlib.resources import files
 from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import small_float
 
-PIECES = ("prelude.h", "packed.h", "arithmetic.h", "conversions.h", "vectors.h", "look_up.h")
+PIECES = (
+    *("prelude.h", "packed.h", "arithmetic.h", "conversions.h"),
+    *("vectors.h", "quotients.h", "look_up.h"),
+)
 # file: the calls that it is for, and the files that it builds on
 COMMON = ("choice.h", "product.h")
 TILES: dict[str, tuple[str, tuple[str, ...]]] = {

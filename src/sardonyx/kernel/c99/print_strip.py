@@ -6,6 +6,7 @@ turn into vectors of 32-bit numbers.
     and narrowed last             for (l..) out[..] = (uint8_t)r[l];
 
     what is rounded to bytes      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
+    where it is a quotient        for (l..) f[l] = ..; sx_quotients(f, scale);
 
 A loop of elements of two sizes makes gcc take vectors of the smaller one, and spill.
 """
@@ -157,10 +158,15 @@ def _floats(
     value, zero = found
     f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
     before, texts = evaluate(names, [] if zero is None else [zero])
+    divided = []
+    match value:
+        case Alu("div", (x, by), t.float32) if axis not in free_axes(by)[id(by)]:
+            lead, (scale,) = evaluate(names, [by])
+            value, divided = x, [*lead, f"sx_quotients({f}, {bare(scale)});"]
     element, (text,) = evaluate(names, [value])
     text = bare(text)
     lines = [*before, f"float {f}[{LANES}];", f"sx_rolled() {each}"]
-    lines += [*used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}"]
+    lines += [*used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}", *divided]
     return f, bare(texts[0]) if texts else "0.0f", lines
 
 
