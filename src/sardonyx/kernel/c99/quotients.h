@@ -4,7 +4,7 @@
    product with 1 / by is within 3 * 2^-24 * 400 < 2^-13 of the quotient, and rounds to the same integer where it is not
    so near to the middle of two (else all sixteen are divided); from 400 on both have the same end of a byte. That asks
    for normal numbers. */
-#if defined(__AVX512F__) && !defined(SX_PORTABLE)
+#if defined(__AVX512BW__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 SX_FN void sx_quotients(float *x, float by) {
   const int normal = fabsf(by) >= 0x1p-126f && fabsf(by) <= 0x1p126f;
