@@ -18,7 +18,10 @@ static inline void _mm512_storeu_ps(float *p, __m512 v) { memcpy(p, v.lane, size
 static inline __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c)
   SX_EACH_LANE(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]))
 static inline __m512 _mm512_add_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] + b.lane[i])
+static inline __m512 _mm512_sub_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] - b.lane[i])
 static inline __m512 _mm512_mul_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] * b.lane[i])
+static inline __m512 _mm512_div_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] / b.lane[i])
+static inline __m512 _mm512_abs_ps(__m512 a) SX_EACH_LANE(__builtin_fabsf(a.lane[i]))
 static inline __m512 _mm512_max_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i])
 static inline __m512 _mm512_min_ps(__m512 a, __m512 b) SX_EACH_LANE(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i])
 typedef struct { double lane[8]; } __m512d;
@@ -29,13 +32,14 @@ static inline __m512d _mm512_loadu_pd(const double *p) SX_EACH_DOUBLE(p[i])
 static inline void _mm512_storeu_pd(double *p, __m512d v) { memcpy(p, v.lane, sizeof v.lane); }
 static inline __m512d _mm512_add_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] + b.lane[i])
 static inline __m512d _mm512_mul_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] * b.lane[i])
-static inline uint32_t sx_unordered(__m512 a, __m512 b) {
+static inline uint16_t sx_compared(__m512 a, __m512 b, int less) {
   uint32_t mask = 0;
   int i;
-  for (i = 0; i < 16; i++) mask |= (uint32_t)(a.lane[i] != a.lane[i] || b.lane[i] != b.lane[i]) << i;
-  return mask;
+  for (i = 0; i < 16; i++) mask |= (uint32_t)!(less ? a.lane[i] < b.lane[i] : a.lane[i] == a.lane[i] && b.lane[i] == b.lane[i]) << i;
+  return (uint16_t)mask;
 }
-#define _mm512_cmp_ps_mask(a, b, how) ((void)sizeof(char[(how) == _CMP_UNORD_Q ? 1 : -1]), sx_unordered(a, b))
+#define _mm512_cmp_ps_mask(a, b, how) \
+  ((void)sizeof(char[(how) == _CMP_UNORD_Q || (how) == _CMP_NLT_UQ ? 1 : -1]), sx_compared(a, b, (how) == _CMP_NLT_UQ))
 typedef struct { int32_t lane[16]; } __m512i;
 #define SX_EACH_INT(e) { __m512i r; int i; for (i = 0; i < 16; i++) r.lane[i] = (int32_t)(e); return r; }
 static inline __m512i _mm512_set1_epi32(int32_t s) SX_EACH_INT(s)
