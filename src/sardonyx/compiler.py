@@ -33,8 +33,8 @@ FLAGS: dict[str, str] = {
 }
 # The first that the compiler accepts: the instructions of this host. No bit depends on it.
 NATIVE = ("-march=native", "-mcpu=native")
-# Half of what gcc's -O3 unrolls whole (its -O2's bound): a fifth less time to compile kernels in,
-# and no model that was measured runs slower.
+# Loops are unrolled whole to half of gcc's bound: a fifth less time to compile kernels in, and no
+# model that was measured runs slower.
 GCC = ("--param=max-completely-peeled-insns=100",)
 # x87 arithmetic would round twice; these are understood, and needed, on 32-bit x86 only.
 SSE = ("-msse2", "-mfpmath=sse")
