@@ -40,6 +40,7 @@ from sardonyx.passes.places import known_places
 from sardonyx.passes.program import Body, Launch, Program, verify
 from sardonyx.passes.quotients import without_quotients
 from sardonyx.passes.repeats import split_repeats
+from sardonyx.passes.round_once import round_once
 from sardonyx.passes.rows import join_rows, join_steps
 from sardonyx.passes.sequences import split_batches
 from sardonyx.passes.squeezed import join_squeezes
@@ -95,6 +96,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         split_choices,
         split_batches,
         collapse,
+        round_once,
         in_tiles,
     )
 

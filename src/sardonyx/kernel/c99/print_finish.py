@@ -10,7 +10,7 @@ from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.c99.contract import LANES, Contraction
 from sardonyx.kernel.c99.cuts import SOME, cuts_of
 from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
-from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip
+from sardonyx.kernel.c99.print_strip import halves_of, has_bytes, has_halves, hoisted, print_strip
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Local
@@ -82,7 +82,7 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     s = c.compute
     names.given[c.fold] = f"acc[16 * {t} + l]"
     lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
-    if has_bytes(s, c.lanes):
+    if has_bytes(s, c.lanes) or has_halves(s, c.lanes):
         return print_strip(s, c.lanes, names, "l", lane, width)
     element, (value,) = evaluate(names, [s.expr])
     value = stored(names, value, s.expr, s.buffer)
@@ -139,14 +139,15 @@ def _in_parts(
         body = [] if cut else _row(c, names, f"(t + {r})", "16")
         if cut:
             names.given[c.fold] = f"acc[16 * (t + {r}) + l]"
-            body, texts = evaluate(names, cut)
             lane = f"const int64_t {given[c.lanes]} = 16 * b + l;"
+            before = halves_of(tuple(cut), c.lanes, names, "l", lane)
+            body, texts = evaluate(names, cut)
             made |= {e: f"{names.fresh('q')}[16 * {r} + l]" for e in cut}
             lines += [f"{c_type(e.dtype)} {made[e].split('[')[0]}[{LANES * SOME}];" for e in cut]
             values = zip(cut, texts, strict=True)
             body += [f"{made[e]} = {bare(x)};" for e, x in values]
             lanes = [lane] if _names(body, given[c.lanes]) else []
-            body = [f"for (int64_t l = 0; l < {LANES}; l++) {{", *lanes, *body, "}"]
+            body = [*before, f"for (int64_t l = 0; l < {LANES}; l++) {{", *lanes, *body, "}"]
             if not _names(body, *own.values()):
                 own, step = {}, []
         lines += [f"int64_t {i} = {given[a]};" for a, i in own.items()]

@@ -7,6 +7,7 @@ turn into vectors of 32-bit numbers.
 
     what is rounded to bytes      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
     where it is a quotient        for (l..) f[l] = ..; sx_quotients(f, scale);
+    what is rounded to float16    for (l..) f[l] = ..; sx_nears_f16(f); for (l..) .. f[l] ..;
 
 A loop of elements of two sizes makes gcc take vectors of the smaller one, and spill.
 """
@@ -37,6 +38,8 @@ def print_strip(
     first = ["{", f"const int64_t {lane} = 0;", here] if width == str(LANES) else []
     lines: list[str] = []
     known: dict[str, str] = {}
+    if first:
+        lines += _widened(s.expr, axis, names, lane, first)
     for x in _small_loads(s.expr, axis, names.given):
         before, index = evaluate(names, list(x.index))
         text = names.element(x.buffer, [bare(i) for i in index])
@@ -63,6 +66,8 @@ def print_strip(
             if byte in near:
                 call = f"sx_leave_{suffix(s.buffer.dtype)}(&{target}, {near[byte]});"
                 return [*lines, *first, call, "}"]
+        if _is_narrowed(s.expr):
+            return [*lines, *_narrowed(s, axis, names, lane, here, first)]
     element, (value,) = evaluate(names, [s.expr])
     value = bare(stored(names, value, s.expr, s.buffer))
     if not _is_small(s.buffer.dtype):
@@ -83,8 +88,9 @@ def is_strip(s: Compute) -> bool:
 
 
 def rounds_in_strips(s: Compute) -> bool:
-    """Whether s rounds to bytes along whole strips: of a short loop gcc makes no good vectors."""
-    if not s.axes or rounded(s.expr) is None:
+    """Whether s rounds to bytes, or reads or rounds to float16, along whole strips: of a short loop
+    gcc makes no good vectors."""
+    if not s.axes or (rounded(s.expr) is None and not has_halves(s, s.axes[-1])):
         return False
     axis, nodes = s.axes[-1], list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
@@ -126,16 +132,14 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
 def _inner(
     s: Compute, axis: Axis, names: Writer, lane: str, here: str
 ) -> tuple[list[str], dict[Expr, str]]:
-    """The statements for what is rounded to bytes on the way (for uint8 at the end, print_strip has
-    others), and the names of its floats; its places in the rest have names."""
-    free, always = free_axes(s.expr), {id(e) for e in _always(s.expr, names.given)}
-    nodes = [e for e in walk(s.expr) if id(e) in always]
-    lines: list[str] = []
+    """The statements for what is rounded on the way (for uint8 at the end, print_strip has others),
+    and the names of the floats that are bytes; its places in the rest have names."""
+    lines = halves_of((s.expr,), axis, names, lane, here)
     near: dict[Expr, str] = {}
+    nodes = list(_varying((s.expr,), axis, names))
     for e in nodes:
         found = rounded(e)
-        varies = axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))
-        if found is None or not varies or (e is s.expr and e.dtype is t.uint8):
+        if found is None or (e is s.expr and e.dtype is t.uint8):
             continue
         floats, zero, made = _floats(found, axis, names, lane, here)
         lines += [*made, f"sx_near_{suffix(e.dtype)}({floats}, {zero});"]
@@ -150,24 +154,101 @@ def _inner(
     return lines, near
 
 
+def halves_of(
+    roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
+) -> list[str]:
+    """The statements for what is rounded to float16 on the way to sixteen lanes of the roots; its
+    places have names."""
+    lines: list[str] = []
+    for e in _varying(roots, axis, names):
+        value = _half(e)
+        if value is not None:
+            floats, made = _array(value, names, lane, here)
+            lines += [*made, f"sx_nears_f16({floats});"]
+            names.given[e] = f"{floats}[{lane}]"
+    return lines
+
+
+def _varying(roots: tuple[Expr, ...], axis: Axis, names: Writer) -> Iterator[Expr]:
+    """What every lane evaluates for itself, operands before their users."""
+    free = free_axes(*roots)
+    always = {id(e) for root in roots for e in _always(root, names.given)}
+    for e in walk(*roots):
+        if id(e) in always and (axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))):
+            yield e
+
+
 def _floats(
     found: tuple[Expr, Expr | None], axis: Axis, names: Writer, lane: str, here: str
 ) -> tuple[str, str, list[str]]:
     """The name of the sixteen values before they are rounded, the zero point's text, and the
     statements that compute both."""
     value, zero = found
-    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
     before, texts = evaluate(names, [] if zero is None else [zero])
-    divided = []
+    divisor = None
     match value:
         case Alu("div", (x, by), t.float32) if axis not in free_axes(by)[id(by)]:
-            lead, (scale,) = evaluate(names, [by])
-            value, divided = x, [*lead, f"sx_quotients({f}, {bare(scale)});"]
+            value, divisor = x, by
+    f, made = _array(value, names, lane, here)
+    if divisor is not None:
+        lead, (scale,) = evaluate(names, [divisor])
+        made += [*lead, f"sx_quotients({f}, {bare(scale)});"]
+    return f, bare(texts[0]) if texts else "0.0f", [*before, *made]
+
+
+def _array(value: Expr, names: Writer, lane: str, here: str) -> tuple[str, list[str]]:
+    """The name of an array of the sixteen values, and the statements that compute it."""
+    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
     element, (text,) = evaluate(names, [value])
     text = bare(text)
-    lines = [*before, f"float {f}[{LANES}];", f"sx_rolled() {each}"]
-    lines += [*used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}", *divided]
-    return f, bare(texts[0]) if texts else "0.0f", lines
+    head = [f"float {f}[{LANES}];", f"sx_rolled() {each}", *used(here, [*element, text])]
+    return f, [*head, *element, f"{f}[{lane}] = {text};", "}"]
+
+
+def _widened(root: Expr, axis: Axis, names: Writer, lane: str, first: Sequence[str]) -> list[str]:
+    """The statements that widen the float16 that the lanes read side by side."""
+    lines: list[str] = []
+    for e, x in list(_wide_loads(root, axis, names.given)):
+        before, index = evaluate(names, list(x.index))
+        q, text = names.fresh("q"), names.element(x.buffer, [bare(i) for i in index])
+        call = f"sx_widen_f16({q}, &{text});"
+        lines += [f"float {q}[{LANES}];", *first, *before, call, "}"]
+        names.given[e] = f"{q}[{lane}]"
+    return lines
+
+
+def _narrowed(
+    s: Compute, axis: Axis, names: Writer, lane: str, here: str, first: Sequence[str]
+) -> list[str]:
+    """The statements that store sixteen float32 as float16."""
+    assert isinstance(s.expr, Cast)
+    floats, lines = _array(s.expr.x, names, lane, here)
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    if is_along(s.axes, s.buffer.shape, axis):
+        return [*lines, *first, f"sx_narrow_f16(&{target}, {floats});", "}"]
+    h, each = names.fresh("h"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
+    lines += [f"uint16_t {h}[{LANES}];", f"sx_narrow_f16({h}, {floats});"]
+    return [*lines, each, here, f"{target} = {h}[{lane}];", "}"]
+
+
+def _half(e: Expr) -> Expr | None:
+    """v of an e that is v rounded to float16, as a float32."""
+    match e:
+        case Cast(Cast(v, t.float16), t.float32) if v.dtype is t.float32:
+            return v
+    return None
+
+
+def _is_narrowed(e: Expr) -> bool:
+    """Whether e is a float32 rounded to float16."""
+    return isinstance(e, Cast) and e.dtype is t.float16 and e.x.dtype is t.float32
+
+
+def has_halves(s: Compute, axis: Axis) -> bool:
+    """Whether float16 are read along the axis, written, or rounded to."""
+    if _is_narrowed(s.expr) or any(True for _ in _wide_loads(s.expr, axis, {})):
+        return True
+    return any(_half(e) is not None for e in _always(s.expr, {}))
 
 
 def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
@@ -228,6 +309,15 @@ def _small_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[
         match e:
             case Load(_, _, "proven") if _is_small(e.dtype) and axis in free[id(e)]:
                 yield e
+
+
+def _wide_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[tuple[Expr, Load]]:
+    """What is a float16 that lies beside the next lane's, as a float32, in every element; its load."""
+    for e in _always(root, given):
+        match e:
+            case Cast(Load(b, index, "proven") as x, t.float32) if b.dtype is t.float16:
+                if is_along(index, b.shape, axis):
+                    yield e, x
 
 
 def hoisted(root: Expr, names: Writer) -> list[str]:

@@ -1,0 +1,50 @@
+/* Pieces of the prelude (prelude.h): sixteen float16 at a time, by the processor's conversions where it has them. They
+   round to nearest even and keep subnormal numbers, whatever its modes; a NaN becomes the canonical one here. */
+
+/* To float32, exactly; sixteen floats rounded to float16; and rounded so in place. */
+#if defined(__AVX512F__) && !defined(SX_PORTABLE)
+#include <immintrin.h>
+SX_FN void sx_widen_f16(float *to, const uint16_t *from) {
+  _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+SX_FN void sx_nears_f16(float *x) {
+  const __m512 v = _mm512_loadu_ps(x), near = _mm512_cvtph_ps(_mm512_cvtps_ph(v, 0));
+  _mm512_storeu_ps(x, _mm512_mask_mov_ps(near, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_ps(sx_nan_f32())));
+}
+SX_FN void sx_narrow_f16(uint16_t *to, const float *from) {
+  const __m512 v = _mm512_loadu_ps(from);
+  const __m512 known = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_set1_ps(sx_nan_f32()));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtps_ph(known, 0));
+}
+#elif defined(__AVX2__) && defined(__F16C__) && !defined(SX_PORTABLE)
+#include <immintrin.h>
+SX_FN __m128i sx_eight_f16(const float *x) {
+  const __m256 v = _mm256_loadu_ps(x), unknown = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+  return _mm256_cvtps_ph(_mm256_blendv_ps(v, _mm256_set1_ps(sx_nan_f32()), unknown), 0);
+}
+SX_FN void sx_widen_f16(float *to, const uint16_t *from) {
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from)));
+  _mm256_storeu_ps(to + 8, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + 8))));
+}
+SX_FN void sx_nears_f16(float *x) {
+  _mm256_storeu_ps(x, _mm256_cvtph_ps(sx_eight_f16(x)));
+  _mm256_storeu_ps(x + 8, _mm256_cvtph_ps(sx_eight_f16(x + 8)));
+}
+SX_FN void sx_narrow_f16(uint16_t *to, const float *from) {
+  _mm_storeu_si128((__m128i *)(void *)to, sx_eight_f16(from));
+  _mm_storeu_si128((__m128i *)(void *)(to + 8), sx_eight_f16(from + 8));
+}
+#else
+SX_FN void sx_widen_f16(float *to, const uint16_t *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = sx_f32_of_f16(from[l]);
+}
+SX_FN void sx_nears_f16(float *x) {
+  int l;
+  for (l = 0; l < 16; l++) x[l] = sx_near_f16(x[l]);
+}
+SX_FN void sx_narrow_f16(uint16_t *to, const float *from) {
+  int l;
+  for (l = 0; l < 16; l++) to[l] = sx_f16_of_f32(from[l]);
+}
+#endif

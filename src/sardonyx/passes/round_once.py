@@ -1,0 +1,95 @@
+"""Values of float16 and bfloat16 within a launch are rounded once.
+
+    y = near(min(max(near(x), 0), 6))    =>  y = min(max(near(x), 0), 6)
+    z = near(f(x)) * g(near(f(x)))       =>  z = r * g(r), r = near(f(x))
+
+near: to 16 bits and back to float32. Minima, maxima and selections of such values are such values;
+and each reader of a fused result brings its own copy of what it reads, of which one is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Load, Where
+from sardonyx.kernel.ir import Compute, Stmt, expressions, statements
+from sardonyx.kernel.rewrite import rebuilt
+from sardonyx.kernel.walk import children, walk
+from sardonyx.passes.program import Launch, Program
+from sardonyx.passes.widen import HALVES
+from sardonyx.types import DType
+
+
+def round_once(program: Program) -> Program:
+    """The program whose launches round to 16 bits only what may not be of 16 bits."""
+    return replace(program, launches=tuple(map(_launch, program.launches)))
+
+
+def _launch(launch: Launch) -> Launch:
+    body = launch.kernel.body
+    nodes = walk(*(e for s in statements(body) for e in expressions(s)))
+    if launch.call is not None or not any(_target(e) is not None for e in nodes):
+        return launch
+    return replace(launch, kernel=replace(launch.kernel, body=tuple(map(_statement, body))))
+
+
+def _statement(s: Stmt) -> Stmt:
+    return replace(s, expr=_merged(s.expr)) if isinstance(s, Compute) else s
+
+
+def _target(e: Expr) -> DType | None:
+    """The type of 16 bits that a float32 is rounded to and widened from."""
+    match e:
+        case Cast(Cast(x, target), t.float32) if target in HALVES and x.dtype is t.float32:
+            return target
+    return None
+
+
+def _merged(root: Expr) -> Expr:
+    """root with equal subexpressions as one, and no value rounded twice."""
+    known: dict[Hashable, Expr] = {}
+    done: dict[int, Expr] = {}
+    for e in walk(root):
+        key = _key(e, done)
+        made = known.get(key)
+        if made is None:
+            made = rebuilt(e, done)
+            target = _target(made)
+            if target is not None and isinstance(made, Cast) and isinstance(made.x, Cast):
+                made = made.x.x if _is_of(made.x.x, target) else made
+            known[key] = made
+        done[id(e)] = made
+    return done[id(root)]
+
+
+def _key(e: Expr, done: dict[int, Expr]) -> Hashable:
+    """What nodes that are always equal have in common."""
+    operands = tuple(id(done[id(x)]) for x in children(e))
+    match e:
+        case Load():
+            return Load, e.buffer, e.mode, e.default is None, operands
+        case Alu():
+            return Alu, e.op, e.dtype, operands
+        case Cast():
+            return Cast, e.dtype, e.saturate, e.toward, operands
+        case Where():
+            return Where, operands
+        case Const():
+            return Const, e.dtype, repr(e.value)
+    return id(e)
+
+
+def _is_of(e: Expr, target: DType) -> bool:
+    """Whether the float32 e is a value of the type of 16 bits, or a NaN."""
+    match e:
+        case Cast(x, t.float32):
+            return x.dtype is target
+        case Const(value, t.float32):
+            return float(np.float32(value).astype(target.numpy)) == value
+        case Alu("min" | "max", (a, b)) | Where(_, a, b):
+            return _is_of(a, target) and _is_of(b, target)
+    return False
