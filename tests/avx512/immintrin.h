@@ -82,6 +82,7 @@ static inline uint32_t sx_byte_products(int32_t a, int32_t b) {
 static inline __m512i _mm512_maddubs_epi16(__m512i a, __m512i b) SX_EACH_INT(sx_byte_products(a.lane[i], b.lane[i]))
 typedef uint16_t __mmask16;
 static inline __m512 _mm512_maskz_mov_ps(__mmask16 m, __m512 a) SX_EACH_LANE(m >> i & 1 ? a.lane[i] : 0.0f)
+static inline __m512 _mm512_mask_mov_ps(__m512 a, __mmask16 m, __m512 b) SX_EACH_LANE(m >> i & 1 ? b.lane[i] : a.lane[i])
 static inline __m512 _mm512_maskz_loadu_ps(__mmask16 m, const float *p) SX_EACH_LANE(m >> i & 1 ? p[i] : 0.0f)
 static inline __m256 _mm512_castps512_ps256(__m512 v) { __m256 r; memcpy(&r, &v, sizeof r); return r; }
 static inline __m512 sx_rounded(__m512 v) SX_EACH_LANE(__builtin_rintf(v.lane[i]))
@@ -104,6 +105,21 @@ static inline float sx_half(uint16_t h) {
                           : __builtin_ldexpf((float)(e ? m + 1024 : m), (e ? e : 1) - 25);
   return h >> 15 ? -x : x;
 }
+static inline uint16_t sx_to_half(float x) {
+  const float m = __builtin_fabsf(x);
+  const int e = m < 0x1p-14f ? -14 : __builtin_ilogbf(m);
+  const unsigned code = x != x ? 0x7e01u : m >= 65520 ? 0x7c00u : (unsigned)((e + 14) * 1024 + (int)__builtin_rint(__builtin_ldexp(m, 10 - e)));
+  return (uint16_t)(code | (__builtin_signbit(x) ? 0x8000u : 0));
+}
+static inline __m256i sx_to_halves(__m512 v) {
+  uint16_t h[16];
+  __m256i r;
+  int i;
+  for (i = 0; i < 16; i++) h[i] = sx_to_half(v.lane[i]);
+  memcpy(&r, h, sizeof r);
+  return r;
+}
+#define _mm512_cvtps_ph(v, how) ((void)sizeof(char[(how) == 0 ? 1 : -1]), sx_to_halves(v))
 static inline __m512 _mm512_cvtph_ps(__m256i v) SX_EACH_LANE(sx_half(((const uint16_t *)&v)[i]))
 #define _mm512_set_ps(p, o, n, m, l, k, j, i, h, g, f, e, d, c, b, a) \
   _mm512_loadu_ps((const float[16]){a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p})

@@ -3,8 +3,8 @@
     y = near(min(max(near(x), 0), 6))    =>  y = min(max(near(x), 0), 6)
     z = near(f(x)) * g(near(f(x)))       =>  z = r * g(r), r = near(f(x))
 
-near: to 16 bits and back to float32. Minima, maxima and selections of such values are such values;
-and each reader of a fused result brings its own copy of what it reads, of which one is kept.
+near: to 16 bits and back to float32. Minima, maxima, selections and signs of such values give such
+values; and each reader of a fused result brings its own copy of what it reads: one is kept.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ def _is_of(e: Expr, target: DType) -> bool:
             return x.dtype is target
         case Const(value, t.float32):
             return float(np.float32(value).astype(target.numpy)) == value
+        case Alu("neg" | "abs", (a,)):
+            return _is_of(a, target)
         case Alu("min" | "max", (a, b)) | Where(_, a, b):
             return _is_of(a, target) and _is_of(b, target)
     return False

@@ -312,7 +312,7 @@ def _small_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[
 
 
 def _wide_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[tuple[Expr, Load]]:
-    """What is a float16 that lies beside the next lane's, as a float32, in every element; its load."""
+    """Each float16 that lies beside the next lane's, as a float32, in every element; its load."""
     for e in _always(root, given):
         match e:
             case Cast(Load(b, index, "proven") as x, t.float32) if b.dtype is t.float16:

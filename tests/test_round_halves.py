@@ -1,0 +1,129 @@
+"""Sixteen float16 at once: every float gives the float16 that the definition gives; what is one is
+not rounded again."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+
+from sardonyx import build
+from sardonyx import types as t
+from sardonyx.kernel.c99.prelude import prelude
+from sardonyx.kernel.expr import Cast
+from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+
+PROBE = """
+#define PUBLIC __attribute__((visibility("default")))
+PUBLIC void widened(float *to, const uint16_t *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) sx_widen_f16(to + i, x + i);
+}
+PUBLIC void narrowed(uint16_t *to, float *x, int64_t count) {
+  int64_t i;
+  for (i = 0; i < count; i += 16) {
+    sx_narrow_f16(to + i, x + i);
+    sx_nears_f16(x + i);
+  }
+}
+"""
+
+
+def probe() -> ctypes.CDLL:
+    return build.load(build.library({"probe.c": f"{prelude(PROBE)}{PROBE}"}))
+
+
+def pointer(a: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(a.ctypes.data)
+
+
+def values() -> np.ndarray:
+    """Every float16, the middles between neighbours, what is beside both, ends, and no numbers."""
+    codes = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    codes = np.sort(codes[np.isfinite(codes)])
+    middles = ((codes[1:].astype(np.float64) + codes[:-1]) / 2).astype(np.float32)
+    ends = np.float32([65519.996, 65520, 65536, 1e38, 1e-45, 1e-40, 2.0**-25, 2.0**-26, 0.0])
+    near = np.concatenate([codes, middles, ends, -ends])
+    around = [np.nextafter(near, np.float32(x)) for x in (np.inf, -np.inf)]
+    no_numbers = np.uint32([0x7F800001, 0xFFC00000, 0x7FC00000, 0xFFFFFFFF, 0x7F800000, 0xFF800000])
+    found = np.concatenate([near, *around, no_numbers.view(np.float32)])
+    return np.resize(found, -(-len(found) // 16) * 16)
+
+
+def test_every_float16_is_widened_exactly() -> None:
+    codes = np.arange(1 << 16, dtype=np.uint16)
+    found = np.zeros(1 << 16, np.float32)
+    probe().widened(pointer(found), pointer(codes), ctypes.c_int64(1 << 16))
+    expected = codes.view(np.float16).astype(np.float32)
+    numbers = ~np.isnan(expected)
+    assert np.array_equal(np.isnan(found), ~numbers)
+    assert found[numbers].tobytes() == expected[numbers].tobytes()
+
+
+def test_every_kind_of_float_gives_its_float16() -> None:
+    x = values()
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float16)
+    expected[np.isnan(x)] = np.uint16(0x7E00).view(np.float16)
+    wide = expected.astype(np.float32)
+    found = np.zeros(len(x), np.uint16)
+    probe().narrowed(pointer(found), pointer(x), ctypes.c_int64(len(x)))
+    assert found.tobytes() == expected.tobytes()
+    assert x.tobytes() == wide.tobytes()
+
+
+def half(*shape: int, seed: int = 0) -> np.ndarray:
+    """Numbers of many sizes, with infinities, NaN of several kinds, zeros of both signs."""
+    rng = np.random.default_rng(seed)
+    x = (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 4, shape)).astype(np.float16)
+    odd = np.uint16([0x7C00, 0xFC00, 0x7C01, 0xFE00, 0x7E00, 0x8000, 0x0001]).view(np.float16)
+    places = x.reshape(-1)[3::5]
+    places[: len(odd)] = odd[: len(places)]
+    return x
+
+
+@pytest.mark.parametrize("channels", [16, 24, 40])
+def test_convolutions_with_what_follows_round_the_same_in_all_engines(channels: int) -> None:
+    made, rng = Net(), np.random.default_rng(7)
+    x = made.feed("x", half(2, channels, 9, 13))
+    w = (rng.normal(size=(channels, channels, 3, 3)) * 0.2).astype(np.float16)
+    parts = [rng.normal(size=channels).astype(np.float16) for _ in range(3)]
+    variance = np.abs(rng.normal(size=channels)).astype(np.float16)
+    c = made.op("Conv", x, w, pads=[1, 1, 1, 1])
+    y = made.op("BatchNormalization", c, *parts, variance)
+    gate = made.op("Mul", y, made.op("Sigmoid", y))
+    six = made.op("Clip", y, np.float16(0), np.float16(6))
+    window = made.op("Conv", gate, w[:, :1], pads=[1, 1, 1, 1], group=channels)
+    made.give(made.op("Conv", window, w[:, :, :1, :1]), made.op("Conv", six, w[:, :, :1, :1]), gate)
+    check_engines(made)
+
+
+@pytest.mark.parametrize("op", ["Relu", "Sigmoid", "Erf", "Neg", "Softplus", "HardSwish", "Cos"])
+@pytest.mark.parametrize("size", [(2, 64), (3, 50), (7,)])
+def test_elements_round_the_same_in_all_engines(op: str, size: tuple[int, ...]) -> None:
+    made = Net()
+    x = made.feed("x", half(*size))
+    y = made.op(op, x)
+    other = made.op("Mul", y, made.feed("z", half(*size, seed=1)))
+    wide = made.op("Cast", other, to=1)
+    made.give(y, other, wide, made.op("Cast", made.op("Mul", wide, np.float32(0.3)), to=10))
+    check_engines(made)
+
+
+def test_a_value_that_is_a_float16_is_not_rounded_again() -> None:
+    made = Net()
+    w = np.ones((16, 16, 1, 1), np.float16)
+    x = made.feed("x", half(1, 16, 4, 4))
+    y = made.op("Clip", made.op("Conv", x, w), np.float16(0), np.float16(6))
+    gate = made.op("Mul", y, made.op("Abs", y))
+    made.give(made.op("Conv", gate, w))
+    program = optimise(lower(made.graph()), roomy=True)
+    (launch,) = (x for x in program.launches if any(o.op_type == "Clip" for o in x.operations))
+    roots = [e for s in statements(launch.kernel.body) for e in expressions(s)]
+    rounded = [e for e in walk(*roots) if isinstance(e, Cast) and e.dtype is t.float16]
+    assert len(rounded) == 2, rounded  # the sums, and the product
