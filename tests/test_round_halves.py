@@ -74,7 +74,9 @@ def test_every_kind_of_float_gives_its_float16() -> None:
     found = np.zeros(len(x), np.uint16)
     probe().narrowed(pointer(found), pointer(x), ctypes.c_int64(len(x)))
     assert found.tobytes() == expected.tobytes()
-    assert x.tobytes() == wide.tobytes()
+    assert np.array_equal(np.isnan(x), np.isnan(wide))
+    numbers = ~np.isnan(wide)
+    assert x[numbers].tobytes() == wide[numbers].tobytes()
 
 
 def half(*shape: int, seed: int = 0) -> np.ndarray:

@@ -21,12 +21,12 @@ def unseen(kernel: Kernel) -> frozenset[Buffer]:
         roots = expressions(s)
         found -= {e.buffer.root for e in roots if isinstance(e, Load)}
         for e in walk(*roots):
-            if not _is_arithmetic(e):
+            if not is_arithmetic(e):
                 found -= {x.buffer.root for x in children(e) if isinstance(x, Load)}
     return frozenset(found)
 
 
-def _is_arithmetic(e: Expr) -> bool:
+def is_arithmetic(e: Expr) -> bool:
     """Whether what e gives of a NaN is a NaN, whatever its payload and sign."""
     if isinstance(e, Fold):
         return e.kind in FOLDS and e.dtype.is_float

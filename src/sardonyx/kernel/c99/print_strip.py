@@ -20,11 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
-from sardonyx.kernel.c99.spelling import c_type, suffix
+from sardonyx.kernel.c99.spelling import c_type, canonical, suffix
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.payloads import is_arithmetic
 from sardonyx.kernel.walk import children, free_axes, walk
 from sardonyx.types import DType
 
@@ -158,15 +159,28 @@ def halves_of(
     roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
 ) -> list[str]:
     """The statements for what is rounded to float16 on the way to sixteen lanes of the roots; its
-    places have names."""
+    places have names. Its NaN are canonical where that can be seen."""
     lines: list[str] = []
+    seen = {id(x) for e in walk(*roots) if not _takes_any_nan(e) for x in children(e)}
     for e in _varying(roots, axis, names):
         value = _half(e)
         if value is not None:
             floats, made = _array(value, names, lane, here)
             lines += [*made, f"sx_nears_f16({floats});"]
-            names.given[e] = f"{floats}[{lane}]"
+            text = f"{floats}[{lane}]"
+            is_seen = id(e) in seen or any(e is root for root in roots)
+            names.given[e] = canonical(text, t.float32) if is_seen else text
     return lines
+
+
+def _takes_any_nan(e: Expr) -> bool:
+    """Whether what e gives of a NaN does not depend on its payload and sign, or is a NaN again."""
+    match e:
+        case Alu("min" | "max"):
+            return True
+        case Cast(x, t.float16):
+            return x.dtype is t.float32
+    return is_arithmetic(e)
 
 
 def _varying(roots: tuple[Expr, ...], axis: Axis, names: Writer) -> Iterator[Expr]:
