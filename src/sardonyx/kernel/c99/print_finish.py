@@ -140,14 +140,16 @@ def _in_parts(
         if cut:
             names.given[c.fold] = f"acc[16 * (t + {r}) + l]"
             lane = f"const int64_t {given[c.lanes]} = 16 * b + l;"
-            before = halves_of(tuple(cut), c.lanes, names, "l", lane)
+            before = halves_of(c.compute, tuple(cut), c.lanes, names, "l", lane)
             body, texts = evaluate(names, cut)
             made |= {e: f"{names.fresh('q')}[16 * {r} + l]" for e in cut}
             lines += [f"{c_type(e.dtype)} {made[e].split('[')[0]}[{LANES * SOME}];" for e in cut]
             values = zip(cut, texts, strict=True)
             body += [f"{made[e]} = {bare(x)};" for e, x in values]
             lanes = [lane] if _names(body, given[c.lanes]) else []
-            body = [*before, f"for (int64_t l = 0; l < {LANES}; l++) {{", *lanes, *body, "}"]
+            rolled = "sx_rolled() " if before else ""
+            head = f"{rolled}for (int64_t l = 0; l < {LANES}; l++) {{"
+            body = [*before, head, *lanes, *body, "}"]
             if not _names(body, *own.values()):
                 own, step = {}, []
         lines += [f"int64_t {i} = {given[a]};" for a, i in own.items()]

@@ -135,7 +135,7 @@ def _inner(
 ) -> tuple[list[str], dict[Expr, str]]:
     """The statements for what is rounded on the way (for uint8 at the end, print_strip has others),
     and the names of the floats that are bytes; its places in the rest have names."""
-    lines = halves_of((s.expr,), axis, names, lane, here)
+    lines = halves_of(s, (s.expr,), axis, names, lane, here)
     near: dict[Expr, str] = {}
     nodes = list(_varying((s.expr,), axis, names))
     for e in nodes:
@@ -156,20 +156,20 @@ def _inner(
 
 
 def halves_of(
-    roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
+    s: Compute, roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
 ) -> list[str]:
-    """The statements for what is rounded to float16 on the way to sixteen lanes of the roots; its
-    places have names. Its NaN are canonical where that can be seen."""
+    """The statements for what is rounded to float16 on the way to sixteen lanes of the roots, parts
+    of s; its places have names. Its NaN are canonical where that can be seen."""
     lines: list[str] = []
-    seen = {id(x) for e in walk(*roots) if not _takes_any_nan(e) for x in children(e)}
+    seen = {id(x) for e in walk(s.expr) if not _takes_any_nan(e) for x in children(e)}
+    seen.add(id(s.expr))
     for e in _varying(roots, axis, names):
         value = _half(e)
         if value is not None:
             floats, made = _array(value, names, lane, here)
             lines += [*made, f"sx_nears_f16({floats});"]
             text = f"{floats}[{lane}]"
-            is_seen = id(e) in seen or any(e is root for root in roots)
-            names.given[e] = canonical(text, t.float32) if is_seen else text
+            names.given[e] = canonical(text, t.float32) if id(e) in seen else text
     return lines
 
 
