@@ -105,6 +105,8 @@ def _abreast(
     cuts = cuts_of(c.compute.expr, c.lanes, (c.fold,))
     if cuts:
         return _in_parts(c, cuts, names, given, rows, full)
+    if has_halves(c.compute, c.lanes):
+        return []
     lines = [f"for (; {full}t + {count} <= count; t += {count}) {{"]
     inner = []
     for j in range(count):
