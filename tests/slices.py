@@ -253,7 +253,7 @@ def held_weights(net: Net) -> None:
 
 
 def other_floats(dtype: DType) -> Callable[[Net], None]:
-    """float64, float16 or bfloat16: values, functions, products, norms, a convolution."""
+    """float64, float16 or bfloat16: values, functions, products, norms."""
 
     def write(net: Net) -> None:
         values = edges(dtype)
@@ -271,14 +271,17 @@ def other_floats(dtype: DType) -> Callable[[Net], None]:
         b = net.feed(f"{dtype}_b", seeded.values(f"{dtype}b", dtype, 23, 18))
         net.give(net.op("MatMul", a, b), net.op("Softmax", a), net.op("ReduceMean", a, ints(1)))
         net.give(net.op("Gemm", a, b, seeded.values(f"{dtype}c", dtype, 18), alpha=0.3))
-        image = net.feed(f"{dtype}_i", seeded.values(f"{dtype}i", dtype, 1, 16, 8, 6))
-        kernel = seeded.values(f"{dtype}k", dtype, 24, 16, 3, 3)
-        z = net.op(
-            "Clip", net.op("Conv", image, kernel), *(np.array(x, dtype.numpy) for x in (0, 6))
-        )
-        net.give(net.op("Mul", z, net.op("Sigmoid", z)), net.op("Erf", image))
 
     return write
+
+
+def rounded(net: Net) -> None:
+    """A convolution of float16 and of bfloat16 with what follows, and elements in strips."""
+    for dtype in (t.float16, t.bfloat16):
+        image = net.feed(f"{dtype}_i", seeded.values(f"{dtype}i", dtype, 1, 16, 8, 6))
+        y = net.op("Conv", image, seeded.values(f"{dtype}k", dtype, 24, 16, 3, 3))
+        z = net.op("Clip", y, *(np.array(x, dtype.numpy) for x in (0, 6)))
+        net.give(net.op("Mul", z, net.op("Sigmoid", z)), net.op("Erf", image))
 
 
 def edge_integers(net: Net) -> None:
@@ -396,6 +399,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "float64": other_floats(t.float64),
     "float16": other_floats(t.float16),
     "bfloat16": other_floats(t.bfloat16),
+    "rounded": rounded,
     "edge_integers": edge_integers,
     "casts": casts,
     "moves": moves,
