@@ -32,7 +32,7 @@ def round_once(program: Program) -> Program:
 def _launch(launch: Launch) -> Launch:
     body = launch.kernel.body
     nodes = walk(*(e for s in statements(body) for e in expressions(s)))
-    if launch.call is not None or not any(_target(e) is not None for e in nodes):
+    if launch.call is not None or not any(map(_near, nodes)):
         return launch
     return replace(launch, kernel=replace(launch.kernel, body=tuple(map(_statement, body))))
 
@@ -41,11 +41,11 @@ def _statement(s: Stmt) -> Stmt:
     return replace(s, expr=_merged(s.expr)) if isinstance(s, Compute) else s
 
 
-def _target(e: Expr) -> DType | None:
-    """The type of 16 bits that a float32 is rounded to and widened from."""
+def _near(e: Expr) -> tuple[Expr, DType] | None:
+    """The float32 that e rounds to 16 bits and widens again, and the type of 16 bits."""
     match e:
         case Cast(Cast(x, target), t.float32) if target in HALVES and x.dtype is t.float32:
-            return target
+            return x, target
     return None
 
 
@@ -58,9 +58,9 @@ def _merged(root: Expr) -> Expr:
         made = known.get(key)
         if made is None:
             made = rebuilt(e, done)
-            target = _target(made)
-            if target is not None and isinstance(made, Cast) and isinstance(made.x, Cast):
-                made = made.x.x if _is_of(made.x.x, target) else made
+            near = _near(made)
+            if near is not None and _is_of(*near):
+                made = near[0]
             known[key] = made
         done[id(e)] = made
     return done[id(root)]
