@@ -11,6 +11,7 @@ import numpy as np
 import seeded
 from kernels import edges
 from nets import Net
+from slices_networks import convolutional, halves, ints, tiles, transformer, weights
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
@@ -19,104 +20,6 @@ from sardonyx.types import Array, DType
 FAR = 1 << 62  # Slice: to the end
 NUMBERS = tuple(d for d in t.DTYPES if d.kind != "c")
 PLAIN = tuple(d for d in NUMBERS if d.bits == 16 or not d.is_storage)
-
-
-def ints(*values: int) -> Array:
-    return np.array(values, np.int64)
-
-
-# A convolutional network: odd channel counts, groups, strides, dilations, every kind of padding.
-
-
-def convolutional(net: Net) -> None:
-    """Conv, BatchNormalization, Relu, pools, ConvTranspose, Gemm, Softmax."""
-    x = net.feed("image", seeded.normal("image", 2, 7, 13, 11))
-    a = _block(net, x, (19, 7, 3, 3), strides=[2, 1], pads=[1, 0, 2, 1])
-    b = _block(net, a, (33, 19, 1, 1))
-    c = _block(net, b, (21, 11, 2, 3), group=3, auto_pad="SAME_UPPER")
-    d = _block(net, c, (21, 1, 3, 3), group=21, pads=[2, 2, 2, 2], dilations=[2, 2])
-    shortcut = net.op("Conv", b, _weights("shortcut", 21, 33, 1, 1))
-    e = net.op("Relu", net.op("Add", d, shortcut))
-    f = net.op("MaxPool", e, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)
-    pads = {"pads": [1, 1, 0, 1], "count_include_pad": 0}
-    g = net.op("AveragePool", e, kernel_shape=[3, 2], strides=[2, 1], **pads)
-    up = _weights("up", 21, 5, 3, 3)
-    h = net.op("ConvTranspose", f, up, strides=[2, 2], output_padding=[1, 0], pads=[1, 0, 1, 1])
-    pooled = net.op("Flatten", net.op("GlobalAveragePool", f))
-    fc, bias = _weights("fc", 10, 21), seeded.normal("fc bias", 10)
-    logits = net.op("Gemm", pooled, fc, bias, transB=1, alpha=0.75, beta=1.5)
-    net.give(a, e, g, h, net.op("Softmax", logits), net.op("LogSoftmax", logits))
-
-
-def tiles(net: Net) -> None:
-    """numerics="winograd": tiles of 4 x 4 and of 2 x 2, partial ones, and what is fused to them."""
-    net.numerics = "winograd"
-    x = net.feed("tiles", seeded.normal("tiles", 2, 16, 13, 18))
-    a = net.op("Relu", net.op("Conv", x, _weights("tiles a", 32, 16, 3, 3), pads=[1, 1, 1, 1]))
-    b = net.op("Conv", a, _weights("tiles b", 20, 32, 3, 3), seeded.normal("tiles bias", 20))
-    c = net.op("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
-    d = net.op("Conv", c, _weights("tiles d", 20, 20, 3, 3), pads=[1, 2, 1, 0])
-    net.give(b, net.op("Add", d, c))
-
-
-def halves(net: Net) -> None:
-    """Filters of which the last block of 16 lanes is at most half full, or a little more."""
-    x = net.feed("halves", seeded.normal("halves", 1, 19, 7, 9))
-    for filters in (1, 8, 9, 24, 34):
-        y = net.op("Conv", x, _weights(f"half{filters}", filters, 19, 3, 3), pads=[1, 1, 1, 1])
-        net.give(net.op("Relu", y))
-    rows, w = net.feed("half_rows", seeded.normal("rows", 17, 523)), _weights("half", 523, 40)
-    net.give(net.op("MatMul", rows, w))
-
-
-def _weights(seed: str, *shape: int) -> Array:
-    return seeded.normal(seed, *shape) * np.float32(0.25)
-
-
-def _block(net: Net, x: str, shape: tuple[int, ...], **attributes: Any) -> str:
-    seed, channels = f"block{len(net.nodes)}", shape[0]
-    y = net.op("Conv", x, _weights(seed, *shape), seeded.normal(f"{seed}b", channels), **attributes)
-    shift, mean = (seeded.normal(f"{seed}{part}", channels) for part in ("shift", "mean"))
-    scale, variance = (seeded.positive(f"{seed}{part}", channels) for part in ("scale", "var"))
-    return net.op("Relu", net.op("BatchNormalization", y, scale, shift, mean, variance))
-
-
-# A transformer block: two sequences of nine tokens, four heads of five.
-
-
-def transformer(net: Net) -> None:
-    """Gather, LayerNormalization, MatMul, Softmax, Gelu."""
-    ids = net.feed("tokens", seeded.integers("tokens", 0, 31, 2, 9))
-    mask = net.feed("mask", np.where(seeded.integers("mask", 0, 4, 2, 1, 9, 9) == 0, -1e9, 0.0))
-    x = net.op("Gather", seeded.normal("embedding", 31, 20), ids)
-    y = _attention(net, _normalised(net, x), net.op("Cast", mask, to=t.float32.onnx))
-    z = net.op("Add", x, y)
-    hidden = _linear(net, _normalised(net, z), 20, 37)
-    out = _linear(net, net.op("Gelu", hidden), 37, 20)
-    tanh = _linear(net, net.op("Gelu", hidden, approximate="tanh"), 37, 20)
-    summed = net.op("Add", z, out)
-    net.give(y, summed, tanh, net.op("ReduceMean", summed, ints(1), keepdims=0))
-
-
-def _normalised(net: Net, x: str) -> str:
-    scale = seeded.positive(f"scale{len(net.nodes)}", 20)
-    return net.op("LayerNormalization", x, scale, seeded.normal(f"bias{len(net.nodes)}", 20))
-
-
-def _linear(net: Net, x: str, rows: int, columns: int) -> str:
-    seed = f"linear{len(net.nodes)}"
-    product = net.op("MatMul", x, _weights(seed, rows, columns))
-    return net.op("Add", product, seeded.normal(f"{seed}b", columns))
-
-
-def _attention(net: Net, x: str, mask: str) -> str:
-    heads = (net.op("Reshape", _linear(net, x, 20, 20), ints(2, 9, 4, 5)) for _ in range(3))
-    q, k, v = (net.op("Transpose", h, perm=[0, 2, 1, 3]) for h in heads)
-    scores = net.op("MatMul", q, net.op("Transpose", k, perm=[0, 1, 3, 2]))
-    scaled = net.op("Add", net.op("Div", scores, np.float32(np.sqrt(5))), mask)
-    mixed = net.op("MatMul", net.op("Softmax", scaled), v)
-    joined = net.op("Reshape", net.op("Transpose", mixed, perm=[0, 2, 1, 3]), ints(2, 9, 20))
-    return _linear(net, joined, 20, 20)
 
 
 # Single operations at the edges.
@@ -231,7 +134,7 @@ def held_weights(net: Net) -> None:
             net.give(product(net.op("Slice", x, ints(0), ints(k), ints(1))))
 
     for dtype, k, size in ((t.float16, 253, 2.0**-16), (t.bfloat16, 264, 2.0**30)):
-        halves = (_weights(str(dtype), k, 264) * np.float32(size)).astype(dtype.numpy)
+        halves = (weights(str(dtype), k, 264) * np.float32(size)).astype(dtype.numpy)
         halves[3, 5:7] = np.inf, np.nan
         w = net.op("Cast", halves, to=1)
         give(k, lambda x, w=w: net.op("MatMul", x, w))
