@@ -5,8 +5,8 @@ from __future__ import annotations
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.c99.cuts import cuts_of
-from sardonyx.kernel.expr import Axis, Expr, Load
-from sardonyx.types import float32
+from sardonyx.kernel.expr import Axis, Cast, Expr, Load
+from sardonyx.types import float16, float32
 
 
 def element() -> tuple[Load, Axis]:
@@ -39,3 +39,18 @@ def test_no_value_is_handed_on_twice_and_none_is_a_condition() -> None:
     values = [e for cut in cuts_of(x * fn.sigmoid(x), i) for e in cut]
     assert len(values) == len(set(values)) > 0
     assert all(e.dtype.bits == 32 and not isinstance(e, Load) for e in values)
+
+
+def test_a_chain_of_float16_is_cut_behind_what_is_rounded() -> None:
+    x, i = element()
+
+    def near(e: Expr) -> Expr:
+        return Cast(Cast(e, float16), float32)
+
+    y = near(near(x) + 1)
+    gelu = near(near(y * near(near(fn.erf(near(y / 3))) + 1)) * 0.5)
+    cuts = cuts_of(gelu, i)
+    assert len(cuts) > 1
+    assert max(map(len, cuts)) <= 2
+    values = [e for cut in cuts for e in cut]
+    assert all(isinstance(e, Cast) and isinstance(e.x, Cast) for e in values)

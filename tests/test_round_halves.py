@@ -129,3 +129,37 @@ def test_a_value_that_is_a_float16_is_not_rounded_again() -> None:
     roots = [e for s in statements(launch.kernel.body) for e in expressions(s)]
     rounded = [e for e in walk(*roots) if isinstance(e, Cast) and e.dtype is t.float16]
     assert len(rounded) == 2, rounded  # the sums, and the product
+
+
+def gelu(made: Net, x: str) -> str:
+    erf = made.op("Erf", made.op("Div", x, np.float16(2**0.5)))
+    return made.op("Mul", made.op("Mul", x, made.op("Add", erf, np.float16(1))), np.float16(0.5))
+
+
+@pytest.mark.parametrize(("tokens", "hidden"), [(37, 64), (40, 50)])
+def test_layers_of_tokens_round_the_same_in_all_engines(tokens: int, hidden: int) -> None:
+    made, rng = Net(), np.random.default_rng(5)
+    x = made.feed("x", half(1, tokens, hidden))
+    scale, bias = (rng.normal(size=hidden).astype(np.float16) for _ in range(2))
+    x = made.op("LayerNormalization", x, scale, bias)
+    w = [(rng.normal(size=(hidden, hidden)) * 0.2).astype(np.float16) for _ in range(4)]
+    q, k, v = (
+        made.op("Reshape", made.op("MatMul", x, w[i]), np.int64([1, tokens, 2, -1]))
+        for i in range(3)
+    )
+    q, v = (made.op("Transpose", y, perm=[0, 2, 1, 3]) for y in (q, v))
+    scores = made.op("MatMul", q, made.op("Transpose", k, perm=[0, 2, 3, 1]))
+    scores = made.op("Softmax", made.op("Mul", scores, np.float16(0.2)), axis=-1)
+    y = made.op("Transpose", made.op("MatMul", scores, v), perm=[0, 2, 1, 3])
+    y = made.op("Add", x, made.op("Reshape", y, np.int64([1, tokens, hidden])))
+    made.give(y, gelu(made, made.op("Add", made.op("MatMul", y, w[3]), bias)))
+    check_engines(made)
+
+
+def test_what_is_held_as_float32_is_not_copied() -> None:
+    made = Net()
+    x = made.op("MatMul", made.feed("x", half(2, 24, 32)), half(32, 32, seed=1))
+    y = made.op("Transpose", made.op("MatMul", x, half(32, 32, seed=2)), perm=[0, 2, 1])
+    made.give(made.op("MatMul", x, y))
+    launches = optimise(lower(made.graph()), roomy=True).launches
+    assert [x.reads for x in launches if not x.operations] == [("x",)]  # that is fed is widened

@@ -5,8 +5,9 @@
     =>  y' = float32(float16(f(..)));  z = float16(g(y'))
 
 Every value is rounded as before, and is widened once instead of by each reader; the layouts, tiles
-and strips are those of float32. What only moves elements of inputs keeps its type: a NaN that is
-moved keeps its bits (numerics contract), and would be the canonical one as float32.
+and strips are those of float32, and what moved and widened elements for a product only moves them,
+which is fused. What only moves elements of inputs keeps its type: a NaN that is moved keeps its bits
+(numerics contract), and would be the canonical one as float32.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel.expr import Cast, Const, Expr, Load, Where, cast
+from sardonyx.passes.fuse import fuse
 from sardonyx.passes.holding import Holder, Scope, Way, hold
 from sardonyx.passes.program import Program
 from sardonyx.passes.widen import HALVES
@@ -38,7 +40,8 @@ def hold_halves(program: Program) -> Program:
         for n, w in program.weights.items()
         if made.tensors[n] is not program.tensors[n]
     }
-    return replace(made, weights={**made.weights, **wide})
+    made = replace(made, weights={**made.weights, **wide})
+    return fuse(made) if held else made
 
 
 def _is_computed(e: Expr, scope: Scope) -> bool:

@@ -16,7 +16,7 @@ from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat, is_multiple
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.c99.print_strip import has_bytes, hoisted, print_strip, used
+from sardonyx.kernel.c99.print_strip import has_bytes, print_strip
 from sardonyx.kernel.c99.print_taps import Few, added, few_of, in_turns, is_short, unrolled
 from sardonyx.kernel.c99.print_terms import (
     Folding,
@@ -27,6 +27,7 @@ from sardonyx.kernel.c99.print_terms import (
 )
 from sardonyx.kernel.c99.share import LINE
 from sardonyx.kernel.c99.spelling import c_type, literal
+from sardonyx.kernel.c99.strips import hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.folds import LANES, identity
@@ -110,7 +111,8 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {count}; {lane}++) {{"
         if has_bytes(s, axis) and s.expr is not fold:
             names.given = dict(given)
-            return [*folding(each), *print_strip(s, axis, names, lane, here, count)]
+            strip = strip_of(s, axis, names)
+            return [*folding(each), *print_strip(strip, names, lane, here, count)]
         return [*folding(each), f"sx_rolled() {each}", here, *element, store, "}"]
 
     start, n = names.span(axis)

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_abreast import VECTOR, Beside, abreast_of, print_abreast
+from sardonyx.kernel.c99.print_halves import has_halves
+from sardonyx.kernel.c99.print_strip import print_strip
+from sardonyx.kernel.c99.strips import Strip
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Axis, Buffer, Fold, Iterate, Load, Local
 from sardonyx.kernel.folds import LANES
@@ -37,6 +40,7 @@ class Late:
     fold: Fold | None
     after: tuple[Stmt, ...]
     last: Store
+    axis: Axis
 
 
 def late_of(s: For, outer: Sequence[Axis]) -> Late | None:
@@ -56,7 +60,7 @@ def late_of(s: For, outer: Sequence[Axis]) -> Late | None:
         if width > VECTOR and chain.axes[0].extent == axis.extent:
             before, after = tuple(steps[:at]), tuple(steps[at + 1 :])
             if _may_wait(last, axis, chain, after) and _is_row(last, steps):
-                return Late(before, chain, width, _sum_of(chain, after), after, last)
+                return Late(before, chain, width, _sum_of(chain, after), after, last, axis)
     return None
 
 
@@ -139,12 +143,13 @@ class Waiting:
 
     def elements(self, first: str, count: str, end: str) -> list[str]:
         """The row that waits: `count` elements from `first` on, or up to `end`."""
-        last, names = self.late.last, self.names
-        axis = last.index[-1]
+        last, names, axis = self.late.last, self.names, self.late.axis
         i = names.given[axis] = names.fresh("i")
+        target = f"{names.pointers[last.buffer.root]}[{self.was} + {i}]"
+        if count and has_halves(last.expr, axis):
+            return [f"if ({self.was} >= 0) {{", *self._strips(target, first), "}"]
         lines, (value,) = evaluate(names, [last.expr])
         value = bare(stored(names, value, last.expr, last.buffer))
-        target = f"{names.pointers[last.buffer.root]}[{self.was} + {i}]"
         if count:
             lane = names.fresh("l")
             head = f"sx_rolled() for (int64_t {lane} = 0; {lane} < {count}; {lane}++) {{"
@@ -152,6 +157,17 @@ class Waiting:
         else:
             lines = [f"for (int64_t {i} = {first}; {i} < {end}; {i}++) {{", *lines]
         return [f"if ({self.was} >= 0) {{", *lines, f"{target} = {value};", "}", "}"]
+
+    def _strips(self, target: str, first: str) -> list[str]:
+        """As many elements as the chain has in a strip, sixteen at a time."""
+        late, names, lines = self.late, self.names, list[str]()
+        given, lane = dict(names.given), names.fresh("l")
+        strip = Strip(late.axis, late.last.buffer, late.last.expr, target, True)
+        for at in range(0, late.width, LANES):
+            here = f"const int64_t {given[late.axis]} = {first} + {at} + {lane};"
+            lines += ["{", *print_strip(strip, names, lane, here, str(LANES)), "}"]
+            names.given = dict(given)
+        return lines
 
 
 def print_chain(w: Waiting) -> list[str]:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from sardonyx import types as t
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.c99.print_strip import is_along, used
 from sardonyx.kernel.c99.spelling import suffix
+from sardonyx.kernel.c99.strips import is_along, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text
 from sardonyx.kernel.expr import Axis, Fold, Load
 from sardonyx.kernel.folds import LANES

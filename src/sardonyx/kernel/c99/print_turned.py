@@ -17,7 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat
-from sardonyx.kernel.c99.print_strip import hoisted, used
+from sardonyx.kernel.c99.strips import hoisted, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Iterate, Load, Size, Where
 from sardonyx.kernel.ir import Compute

@@ -121,6 +121,8 @@ def _statement(
                 late = late_of(s, turns)
                 head = names.loop(s.axis)
                 only = s.body[0]
+                if len(s.body) == 1 and isinstance(only, Store) and rounds_in_strips(only, s.axis):
+                    return print_rounded(only, (s.axis,), names)
                 run = isinstance(only, Store) and is_run(s.axis, only.index[:-1], only.expr)
                 if run or is_pair(s.axis, s.body):
                     head = rolled(head)
@@ -215,8 +217,8 @@ def _form(s: Compute, names: Writer) -> Form:
     near = near_of(s)
     if near is not None:
         return lambda: print_near(s, near, names), share_of(s, s.axes)
-    if rounds_in_strips(s):
-        return lambda: print_rounded(s, names), share_of(s, s.axes)
+    if s.axes and rounds_in_strips(s, s.axes[-1]):
+        return lambda: print_rounded(s, s.axes, names), share_of(s, s.axes)
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)

@@ -1,0 +1,99 @@
+"""What is of float16 in a strip of sixteen lanes: widened, rounded to, and narrowed by calls.
+
+what is read                  sx_widen_f16(q, &in[..]);  .. q[l] ..
+what is rounded on the way    for (l..) f[l] = ..; sx_nears_f16(f);  .. f[l] ..
+what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sardonyx import types as t
+from sardonyx.kernel.c99.spelling import canonical
+from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, varying
+from sardonyx.kernel.c99.write import Writer, bare, evaluate
+from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load
+from sardonyx.kernel.folds import LANES
+from sardonyx.kernel.payloads import is_arithmetic
+from sardonyx.kernel.walk import children, walk
+
+
+def halves_of(
+    e: Expr, roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
+) -> list[str]:
+    """The statements for what is rounded to float16 on the way to sixteen lanes of the roots, parts
+    of an e that is stored; its places have names. Its NaN are canonical where that can be seen."""
+    lines: list[str] = []
+    seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
+    seen.add(id(e))
+    for x in varying(roots, axis, names):
+        value = _half(x)
+        if value is not None:
+            floats, made = array_of(value, names, lane, here)
+            lines += [*made, f"sx_nears_f16({floats});"]
+            text = f"{floats}[{lane}]"
+            names.given[x] = canonical(text, t.float32) if id(x) in seen else text
+    return lines
+
+
+def has_halves(e: Expr, axis: Axis) -> bool:
+    """Whether float16 are read along the axis, rounded to, or what e is."""
+    if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
+        return True
+    return any(_half(x) is not None for x in always(e, {}))
+
+
+def _takes_any_nan(e: Expr) -> bool:
+    """Whether what e gives of a NaN does not depend on its payload and sign, or is a NaN again."""
+    match e:
+        case Alu("min" | "max"):
+            return True
+        case Cast(x, t.float16):
+            return x.dtype is t.float32
+    return is_arithmetic(e)
+
+
+def widened(root: Expr, axis: Axis, names: Writer, lane: str, first: Sequence[str]) -> list[str]:
+    """The statements that widen the float16 that the lanes read side by side."""
+    lines: list[str] = []
+    for e, x in list(_wide_loads(root, axis, names.given)):
+        before, index = evaluate(names, list(x.index))
+        q, text = names.fresh("q"), names.element(x.buffer, [bare(i) for i in index])
+        call = f"sx_widen_f16({q}, &{text});"
+        lines += [f"float {q}[{LANES}];", *first, *before, call, "}"]
+        names.given[e] = f"{q}[{lane}]"
+    return lines
+
+
+def narrowed(s: Strip, names: Writer, lane: str, here: str, first: Sequence[str]) -> list[str]:
+    """The statements that store sixteen float32 as float16."""
+    assert isinstance(s.expr, Cast)
+    floats, lines = array_of(s.expr.x, names, lane, here)
+    if s.along:
+        return [*lines, *first, f"sx_narrow_f16(&{s.target}, {floats});", "}"]
+    h, each = names.fresh("h"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
+    lines += [f"uint16_t {h}[{LANES}];", f"sx_narrow_f16({h}, {floats});"]
+    return [*lines, each, here, f"{s.target} = {h}[{lane}];", "}"]
+
+
+def _half(e: Expr) -> Expr | None:
+    """v of an e that is v rounded to float16, as a float32."""
+    match e:
+        case Cast(Cast(v, t.float16), t.float32) if v.dtype is t.float32:
+            return v
+    return None
+
+
+def is_narrowed(e: Expr) -> bool:
+    """Whether e is a float32 rounded to float16."""
+    return isinstance(e, Cast) and e.dtype is t.float16 and e.x.dtype is t.float32
+
+
+def _wide_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[tuple[Expr, Load]]:
+    """Each float16 that lies beside the next lane's, as a float32, in every element; its load."""
+    for e in always(root, given):
+        match e:
+            case Cast(Load(b, index, "proven") as x, t.float32) if b.dtype is t.float16:
+                if is_along(index, b.shape, axis):
+                    yield e, x

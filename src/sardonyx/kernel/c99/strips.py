@@ -1,0 +1,111 @@
+"""What the printers of strips of sixteen lanes (print_strip.py, print_halves.py) have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sardonyx.dims import Dim
+from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.c99.spelling import c_type
+from sardonyx.kernel.c99.write import Writer, bare, evaluate
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Where
+from sardonyx.kernel.folds import LANES
+from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.walk import children, free_axes, walk
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strip:
+    """Elements of a buffer along an axis, sixteen of which are computed at once. target: the text
+    of one; along: whether neighbours are neighbours in memory."""
+
+    axis: Axis
+    buffer: Buffer
+    expr: Expr
+    target: str
+    along: bool
+
+
+def strip_of(s: Compute, axis: Axis, names: Writer) -> Strip:
+    target = names.element(s.buffer, [names.given[a] for a in s.axes])
+    return Strip(axis, s.buffer, s.expr, target, is_along(s.axes, s.buffer.shape, axis))
+
+
+def used(here: str, lines: Sequence[str]) -> list[str]:
+    """The declaration, if the lines use what it declares."""
+    name = here.split(" = ")[0].split()[-1]
+    return [here] if any(re.search(rf"\b{name}\b", line) for line in lines) else []
+
+
+def is_along(index: Sequence[Expr], shape: Sequence[Dim], axis: Axis) -> bool:
+    """Whether neighbours along the axis are neighbours in memory."""
+    place = position(index, tuple(shape))
+    return place is not None and coefficient(place, axis) == 1
+
+
+def hoisted(root: Expr, names: Writer) -> list[str]:
+    """Declares what no axis decides, before all loops."""
+    free = free_axes(root)
+    lines: list[str] = []
+    for e in always(root, names.given):
+        if free[id(e)] or not _stands_alone(e):
+            continue
+        before, (text,) = evaluate(names, [e])
+        name = names.fresh("k")
+        lines += [*before, f"const {c_type(e.dtype)} {name} = {bare(text)};"]
+        names.given[e] = name
+    return lines
+
+
+def _stands_alone(e: Expr) -> bool:
+    """Whether e holds loads, all of them of elements that are there."""
+    below = list(walk(e))
+    loads = [x for x in below if isinstance(x, Load)]
+    return bool(loads) and all(map(_is_there, loads)) and not any(map(_is_bound, below))
+
+
+def _is_bound(e: Expr) -> bool:
+    return isinstance(e, Fold | Iterate | Local | Where)
+
+
+def _is_there(x: Load) -> bool:
+    index: Sequence[object] = [affine(i) for i in x.index]
+    return x.mode == "proven" and all(
+        isinstance(i, int) and isinstance(n, int) and 0 <= i < n
+        for i, n in zip(index, x.buffer.shape, strict=True)
+    )
+
+
+def array_of(value: Expr, names: Writer, lane: str, here: str) -> tuple[str, list[str]]:
+    """The name of an array of the sixteen values, and the statements that compute it."""
+    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
+    element, (text,) = evaluate(names, [value])
+    text = bare(text)
+    head = [f"float {f}[{LANES}];", f"sx_rolled() {each}", *used(here, [*element, text])]
+    return f, [*head, *element, f"{f}[{lane}] = {text};", "}"]
+
+
+def varying(roots: tuple[Expr, ...], axis: Axis, names: Writer) -> Iterator[Expr]:
+    """What every lane evaluates for itself, operands before their users."""
+    free = free_axes(*roots)
+    needed = {id(e) for root in roots for e in always(root, names.given)}
+    for e in walk(*roots):
+        if id(e) in needed and (axis in free[id(e)] or any(isinstance(x, Fold) for x in walk(e))):
+            yield e
+
+
+def always(root: Expr, given: Mapping[Expr, str]) -> Iterator[Expr]:
+    """The nodes that are evaluated whatever the data are, users before their operands: none that
+    has a text already, none inside of folds, none that a selection may skip."""
+    todo, seen = [root], set[int]()
+    while todo:
+        e = todo.pop()
+        if id(e) in seen or e in given:
+            continue
+        seen.add(id(e))
+        yield e
+        if e in given or isinstance(e, Fold | Iterate):
+            continue
+        todo += [e.cond] if isinstance(e, Where) else children(e)
