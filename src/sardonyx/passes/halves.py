@@ -6,8 +6,8 @@
 
 Every value is rounded as before, and is widened once instead of by each reader; the layouts, tiles
 and strips are those of float32, and what moved and widened elements for a product only moves them,
-which is fused. What only moves elements of inputs keeps its type: a NaN that is moved keeps its bits
-(numerics contract), and would be the canonical one as float32.
+which is fused. What only moves elements of inputs keeps its type: a NaN that is moved keeps its
+bits (numerics contract), and would be the canonical one as float32.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from sardonyx import types as t
+from sardonyx.kernel.c99.print_halves import is_narrowed
 from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where
 from sardonyx.kernel.walk import children, free_axes, walk
 
@@ -24,7 +24,6 @@ WAIST = 2  # values that cross where parts are not alike
 ROUNDING = 16  # cycles of a conversion to float16 and back
 _CYCLES = {"add": 3, "sub": 3, "mul": 3, "fma": 4, "div": 11, "sqrt": 15, "rint": 4, "bits": 0}
 
-
 Crossing = Callable[[int, set[Expr]], list[Expr] | None]
 
 
@@ -36,15 +35,16 @@ def cuts_of(root: Expr, lanes: Axis, known: Sequence[Expr] = ()) -> list[list[Ex
     ends = _ends(nodes)
     total = max(ends.values(), default=0)
     users = {e: [ends[u] for u in nodes if e in _operands(u)] or [total] for e in nodes}
-    unfit = {e.x.x for e in nodes if isinstance(e, Cast) and isinstance(e.x, Cast)}
+    unready = {x.x for e in nodes for x in children(e) if isinstance(x, Cast) and is_narrowed(x)}
 
     def crossing(at: int, kept: set[Expr]) -> list[Expr] | None:
-        """What is to be kept of what is there at that time; None: something that cannot be."""
+        """What is to be kept of what is there at that time; None where something has no 32 bits, or
+        is about to be rounded to float16."""
         new = [e for e in nodes if ends[e] <= at < max(users[e]) and e not in kept]
         there = kept.union(new)
         late = {e: max(2, _cycles(e) if min(users[e]) > at else 0) for e in new}
         few = [e for e in new if not _is_near(e, there, ends, late[e])]
-        return None if unfit.intersection(new) or any(e.dtype.bits != 32 for e in few) else few
+        return None if unready.intersection(new) or any(e.dtype.bits != 32 for e in few) else few
 
     return _alike(total, crossing) or _at_waists(total, crossing)
 
@@ -89,7 +89,7 @@ def _chain(root: Expr, lanes: Axis, known: Sequence[Expr]) -> Iterator[Expr]:
             varies.add(id(e))
         elif isinstance(e, Alu | Cast | Where) and any(id(x) in varies for x in children(e)):
             varies.add(id(e))
-            if id(e) not in inside and e not in known and not (e is not root and _is_narrowed(e)):
+            if id(e) not in inside and e not in known and not (e is not root and is_narrowed(e)):
                 yield e
 
 
@@ -102,15 +102,11 @@ def _is_near(e: Expr, there: set[Expr], ends: Mapping[Expr, int], cycles: int) -
 
 def _operands(e: Expr) -> Sequence[Expr]:
     """The operands of e, of what is rounded to float16 and widened again the float32."""
-    return [y for x in children(e) for y in (children(x) if _is_narrowed(x) else (x,))]
-
-
-def _is_narrowed(e: Expr) -> bool:
-    return isinstance(e, Cast) and e.dtype is t.float16 and e.x.dtype is t.float32
+    return [y for x in children(e) for y in (children(x) if is_narrowed(x) else (x,))]
 
 
 def _cycles(e: Expr) -> int:
-    if isinstance(e, Cast) and _is_narrowed(e.x):
+    if isinstance(e, Cast) and is_narrowed(e.x):
         return ROUNDING
     return _CYCLES.get(e.op, 1) if isinstance(e, Alu) else 4 if isinstance(e, Cast) else 1
 
