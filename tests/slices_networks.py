@@ -72,6 +72,24 @@ def _block(net: Net, x: str, shape: tuple[int, ...], **attributes: Any) -> str:
     return net.op("Relu", net.op("BatchNormalization", y, scale, shift, mean, variance))
 
 
+def half_rows(net: Net) -> None:
+    """A norm, scores with their softmax, and GELU behind a product, of float16: rows that fill no
+    strips."""
+
+    def some(seed: str, *shape: int) -> Array:
+        return seeded.normal(f"rows16{seed}", *shape).astype(np.float16)
+
+    x = net.feed("rows16", some("x", 37, 50))
+    x = net.op("LayerNormalization", x, some("scale", 50), some("bias", 50))
+    scores = net.op("MatMul", x, net.op("Transpose", x, perm=[1, 0]))
+    share = net.op("Softmax", net.op("Mul", scores, np.float16(0.14)))
+    y = net.op(
+        "Add", net.op("MatMul", net.op("MatMul", share, x), some("w", 50, 48)), some("b", 48)
+    )
+    half = net.op("Add", net.op("Erf", net.op("Div", y, np.float16(1.414))), np.float16(1))
+    net.give(share, net.op("Mul", net.op("Mul", y, half), np.float16(0.5)))
+
+
 # A transformer block: two sequences of nine tokens, four heads of five.
 
 

@@ -125,8 +125,8 @@ def survive(seed: int, number: int) -> None:
 
 
 def run_a_minute(machine: Machine, given: dict[str, Array]) -> None:
-    """A run that is given up after a minute: Unique of a million takes the machine more than an hour,
-    loop by loop, without fault."""
+    """A run that is given up after a minute: Unique of a million takes the machine more than an
+    hour, and is no mistake of its."""
 
     def late(*_: object) -> None:
         raise LimitExceeded("a minute is over")
