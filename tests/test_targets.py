@@ -110,6 +110,7 @@ OF_BYTES = (
     pytest.param(
         Target("clang", (*WITH_SANITIZERS["clang"], "-march=native")), marks=pytest.mark.slow
     ),
+    pytest.param(Target("zig", (*ZIG, "-O1", "-mcpu=native")), marks=pytest.mark.slow),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
     Target("aarch64-sdot", (*AARCH64, "-O1", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
     Target("aarch64-usdot", (*AARCH64, "-O1", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),
@@ -122,6 +123,8 @@ ZIG_TARGETS = (
     Target("zig-riscv64", (*ZIG, "-O2", "-target", "riscv64-linux-musl"), ("qemu-riscv64",)),
     Target("zig-x86", (*ZIG, "-O2", "-target", "x86-linux-musl", "-msse2"), ("qemu-i386",)),
     Target("zig-x86-64", (*ZIG, "-O2", "-target", "x86_64-linux-musl")),
+    Target("zig-x86-64-v3", (*ZIG, "-O2", "-mcpu=x86_64_v3"), cpu=V3),
+    Target("zig-x86-64-v4", (*ZIG, "-O2", "-mcpu=x86_64_v4"), cpu=V4),
     # QEMU 7.2 converts no lane of a vector to integers where one of them is NaN.
     Target(
         "zig-powerpc64le",

@@ -107,8 +107,9 @@ static inline float sx_half(uint16_t h) {
 }
 static inline uint16_t sx_to_half(float x) {
   const float m = __builtin_fabsf(x);
+  uint32_t bits;
   const int e = m < 0x1p-14f ? -14 : __builtin_ilogbf(m);
-  const unsigned code = x != x ? 0x7e01u : m >= 65520 ? 0x7c00u : (unsigned)((e + 14) * 1024 + (int)__builtin_rint(__builtin_ldexp(m, 10 - e)));
+  const unsigned code = x != x ? 0x7e00u | (memcpy(&bits, &x, 4), bits >> 13 & 511) : m >= 65520 ? 0x7c00u : (unsigned)((e + 14) * 1024 + (int)__builtin_rint(__builtin_ldexp(m, 10 - e)));
   return (uint16_t)(code | (__builtin_signbit(x) ? 0x8000u : 0));
 }
 static inline __m256i sx_to_halves(__m512 v) {
@@ -120,7 +121,8 @@ static inline __m256i sx_to_halves(__m512 v) {
   return r;
 }
 #define _mm512_cvtps_ph(v, how) ((void)sizeof(char[(how) == 0 ? 1 : -1]), sx_to_halves(v))
-static inline __m512 _mm512_cvtph_ps(__m256i v) SX_EACH_LANE(sx_half(((const uint16_t *)&v)[i]))
+static inline uint16_t sx_short(__m256i v, int i) { uint16_t h[16]; memcpy(h, &v, sizeof h); return h[i]; }
+static inline __m512 _mm512_cvtph_ps(__m256i v) SX_EACH_LANE(sx_half(sx_short(v, i)))
 #define _mm512_set_ps(p, o, n, m, l, k, j, i, h, g, f, e, d, c, b, a) \
   _mm512_loadu_ps((const float[16]){a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p})
 #define SX_EACH_BYTE(e) { uint8_t b[16]; __m128i r; int i; for (i = 0; i < 16; i++) b[i] = (uint8_t)(e); memcpy(&r, b, 16); return r; }

@@ -12,7 +12,10 @@ typedef struct { __m256 a; } sx_v8;
 SX_TILE sx_v8 sx_load8(const float *p) { const sx_v8 r = {_mm256_loadu_ps(p)}; return r; }
 SX_TILE void sx_store8(float *p, sx_v8 v) { _mm256_storeu_ps(p, v.a); }
 SX_TILE sx_v8 sx_zero8(void) { const sx_v8 r = {_mm256_setzero_ps()}; return r; }
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(SX_NO_ASM)
+#if defined(__clang__) && !defined(SX_NO_ASM) /* whose versions name the half of zmm16 and above otherwise, or wrongly */
+#define sx_half_into(c, a, q) \
+  __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(_mm512_castps512_ps256(q)))
+#elif defined(__GNUC__) && !defined(SX_NO_ASM)
 #define sx_half_into(c, a, q) __asm__("vfmadd231ps %t2, %1, %0" : "+v"(c) : "v"(a), "v"(q))
 #else
 #define sx_half_into(c, a, q) (c = _mm256_fmadd_ps(a, _mm512_castps512_ps256(q), c))
