@@ -12,7 +12,7 @@ typedef struct { __m256 a; } sx_v8;
 SX_TILE sx_v8 sx_load8(const float *p) { const sx_v8 r = {_mm256_loadu_ps(p)}; return r; }
 SX_TILE void sx_store8(float *p, sx_v8 v) { _mm256_storeu_ps(p, v.a); }
 SX_TILE sx_v8 sx_zero8(void) { const sx_v8 r = {_mm256_setzero_ps()}; return r; }
-#if defined(__clang__) && !defined(SX_NO_ASM) /* whose versions name the half of zmm16 and above otherwise, or wrongly */
+#if defined(__clang__) && !defined(SX_NO_ASM) /* whose version 22 names the half of zmm16 and above wrongly */
 #define sx_half_into(c, a, q) \
   __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(_mm512_castps512_ps256(q)))
 #elif defined(__GNUC__) && !defined(SX_NO_ASM)
