@@ -12,8 +12,9 @@ from nets import Net, check_engines
 from sardonyx import build
 from sardonyx import types as t
 from sardonyx.kernel.c99.prelude import prelude
-from sardonyx.kernel.expr import Cast
-from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.c99.print_strip import rounds_in_strips
+from sardonyx.kernel.expr import Axis, Buffer, Cast, Load
+from sardonyx.kernel.ir import Store, expressions, statements
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -163,3 +164,11 @@ def test_what_is_held_as_float32_is_not_copied() -> None:
     made.give(made.op("MatMul", x, y))
     launches = optimise(lower(made.graph()), roomy=True).launches
     assert [x.reads for x in launches if not x.operations] == [("x",)]  # that is fed is widened
+
+
+def test_a_loop_that_reads_what_it_wrote_is_not_taken_in_strips() -> None:
+    i, y = Axis("i", 64), Buffer("y", t.float32, (65,))
+    for place, fits in ((i + 1, True), (i, False)):
+        before = Load(y, (place,), "proven")
+        near = Cast(Cast(before * 0.5, t.float16), t.float32)
+        assert rounds_in_strips(Store(y, (i + 1,), near, proven=True), i) is fits

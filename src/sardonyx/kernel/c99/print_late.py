@@ -40,7 +40,12 @@ class Late:
     fold: Fold | None
     after: tuple[Stmt, ...]
     last: Store
-    axis: Axis
+
+    @property
+    def axis(self) -> Axis:
+        axis = self.last.index[-1]
+        assert isinstance(axis, Axis)
+        return axis
 
 
 def late_of(s: For, outer: Sequence[Axis]) -> Late | None:
@@ -60,7 +65,7 @@ def late_of(s: For, outer: Sequence[Axis]) -> Late | None:
         if width > VECTOR and chain.axes[0].extent == axis.extent:
             before, after = tuple(steps[:at]), tuple(steps[at + 1 :])
             if _may_wait(last, axis, chain, after) and _is_row(last, steps):
-                return Late(before, chain, width, _sum_of(chain, after), after, last, axis)
+                return Late(before, chain, width, _sum_of(chain, after), after, last)
     return None
 
 

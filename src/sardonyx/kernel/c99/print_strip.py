@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx import types as t
+from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_halves import (
     halves_of,
     has_halves,
@@ -111,23 +112,27 @@ def is_strip(s: Compute) -> bool:
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     """Whether s rounds to bytes, or reads or rounds to float16, along whole strips of its last
     axis: of a short loop gcc makes no good vectors."""
-    nodes = list(walk(s.expr))
     if rounded(s.expr) is None and not has_halves(s.expr, axis):
         return False
-    index = s.axes if isinstance(s, Compute) else s.index
+    index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
     return (
         not (isinstance(axis.extent, int) and axis.extent < LANES)
         and not any(isinstance(e, Fold | Iterate) for e in nodes)
         and all(e.mode == "proven" for e in loads)
         and is_along(index, s.buffer.shape, axis)
-        and (isinstance(s, Compute) or _is_safe(s))
+        and (isinstance(s, Compute) or _is_safe(s, loads))
     )
 
 
-def _is_safe(s: Store) -> bool:
-    """Whether all that s writes is there, and NaN are canonical in it."""
-    return not s.raw and (s.proven or all(map(inside, s.index, s.buffer.shape)))
+def _is_safe(s: Store, loads: Sequence[Load]) -> bool:
+    """Whether all that s writes is there, NaN are canonical in it, and no turn of its loop reads
+    what another writes."""
+    there = s.proven or all(map(inside, s.index, s.buffer.shape))
+    place = [affine(i) for i in s.index]
+    read = [[affine(i) for i in e.index] for e in loads if e.buffer.root is s.buffer.root]
+    own = not read or (None not in place and all(index == place for index in read))
+    return not s.raw and there and own
 
 
 def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> list[str]:

@@ -116,13 +116,13 @@ def _statement(
             share = share_of_loop(s, kernel) if names.threads else None
 
             def loop() -> list[str]:
+                only = s.body[0]
+                if len(s.body) == 1 and isinstance(only, Store) and rounds_in_strips(only, s.axis):
+                    return print_rounded(only, (s.axis,), names)
                 fixed = s.axis in names.fixed
                 turns = [a for a in names.fixed if isinstance(a, Axis)] if fixed else []
                 late = late_of(s, turns)
                 head = names.loop(s.axis)
-                only = s.body[0]
-                if len(s.body) == 1 and isinstance(only, Store) and rounds_in_strips(only, s.axis):
-                    return print_rounded(only, (s.axis,), names)
                 run = isinstance(only, Store) and is_run(s.axis, only.index[:-1], only.expr)
                 if run or is_pair(s.axis, s.body):
                     head = rolled(head)
