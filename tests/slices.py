@@ -288,6 +288,18 @@ def moves(net: Net) -> None:
     )
 
 
+def half_windows(net: Net) -> None:
+    """Pools of floats of 16 bits, NaNs of every payload in them, and rows of these as columns."""
+    for dtype in (t.float16, t.bfloat16):
+        values = seeded.bit_patterns(dtype.name, dtype, 2, 3, 19, 34)
+        values[1] = seeded.normal("pooled", 3, 19, 34).astype(dtype.numpy)
+        x = net.feed(f"pooled {dtype}", values)
+        for size, stride in ((3, 2), (2, 2), (5, 1)):
+            window = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
+            net.give(net.op("MaxPool", x, **window), net.op("AveragePool", x, **window))
+        net.give(net.op("Transpose", x, perm=[0, 2, 3, 1]), net.op("Transpose", x))
+
+
 PARTS: dict[str, Callable[[Net], None]] = {
     "convolutional": convolutional,
     "tiles": tiles,
@@ -307,6 +319,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "edge_integers": edge_integers,
     "casts": casts,
     "moves": moves,
+    "half_windows": half_windows,
     "small_casts": small_casts,
     "small_moves": small_moves,
     "complex_moves": complex_moves,

@@ -44,7 +44,7 @@ def test_averages_are_the_machines(counted: int) -> None:
     check_engines(net)
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float64])
+@pytest.mark.parametrize("kind", [np.float16, t.bfloat16.numpy, np.float64])
 def test_averages_of_other_floats_are_the_machines(kind: type) -> None:
     net = Net()
     for i, about in enumerate(ABOUT):
@@ -67,9 +67,10 @@ def test_each_pass_keeps_the_bits_of_an_average() -> None:
     check(net)
 
 
-def test_no_window_asks_where_its_input_ends() -> None:
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_no_window_asks_where_its_input_ends(kind: type) -> None:
     net = Net()
-    x = net.feed("x", values(5, 1, 4, 20, 21))
+    x = net.feed("x", values(5, 1, 4, 20, 21).astype(kind))
     net.give(net.op("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4))
     (launch,) = optimise(lower(net.graph(), overridable=False)).launches
     found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]

@@ -10,6 +10,7 @@ import pytest
 from nets import Net, check_engines
 from test_passes import check, values
 
+from sardonyx import types as t
 from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import expressions, statements
 from sardonyx.kernel.walk import walk
@@ -80,7 +81,21 @@ def integers(net: Net) -> None:
             net.give(net.op("MaxPool", net.feed(f"x{len(net.feeds)}", x), **about))
 
 
-NETS = (floats, uneven, indices, integers)
+def halves(net: Net) -> None:
+    """Every pair of numbers of 16 bits that differ in kind, in all orders."""
+    for dtype in (t.float16, t.bfloat16):
+        top = int(np.array(np.inf, dtype.numpy).view(np.uint16))
+        codes = [0, 1, top - 1, top, top + 1, top + top // 2, 0x7FFF]
+        odd = np.array([c | s for c in codes for s in (0, 0x8000)], np.uint16).view(dtype.numpy)
+        pairs = np.stack([np.repeat(odd, len(odd)), np.tile(odd, len(odd))])
+        x = net.feed(f"pairs {dtype}", np.repeat(pairs[None, None], 2, axis=1))
+        net.give(
+            net.op("MaxPool", x, kernel_shape=[2, 1]), net.op("MaxPool", x, kernel_shape=[2, 2])
+        )
+        net.give(net.op("Neg", net.op("MaxPool", x, kernel_shape=[2, 3], strides=[1, 3])))
+
+
+NETS = (floats, uneven, indices, integers, halves)
 
 
 @pytest.mark.parametrize("make", NETS, ids=lambda f: f.__name__)
@@ -107,7 +122,8 @@ def folds(program: Program) -> int:
 def test_windows_go_in_two_steps_and_need_no_borders() -> None:
     net = Net()
     x = net.feed("x", values(5, 1, 16, 20, 21))
-    for given in (x, placed(net, x, 16)):
+    half = net.feed("half", values(5, 1, 16, 20, 21).astype(np.float16))
+    for given in (x, half, placed(net, x, 16)):
         for size, stride in ((3, 2), (5, 1), (2, 2)):
             about = {"kernel_shape": [size] * 2, "strides": [stride] * 2, "pads": [size // 2] * 4}
             net.give(net.op("MaxPool", given, **about))

@@ -165,3 +165,12 @@ def test_rows_are_gathered_where_several_rows_of_the_result_read_them() -> None:
 
     assert temporaries((2, 2)) == ["near0", "row0"]
     assert temporaries((0.5, 0.5)) == []
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.float16, np.float32])
+def test_rows_become_columns_eight_by_eight(kind: type) -> None:
+    net = Net()
+    x = net.feed("x", np.random.default_rng(6).standard_normal((3, 37, 44)).astype(kind))
+    net.give(net.op("Transpose", x, perm=[0, 2, 1]))
+    check_engines(net)
+    assert texts(net).count(f"sx_across_{8 * np.dtype(kind).itemsize}(") == 1

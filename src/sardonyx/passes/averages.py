@@ -4,9 +4,9 @@
         =>  For(n, c):  near[i, j] = x[n, c, i - 1, j - 1], 0 around it
                         For(h, w):  y[n, c, h, w] = near[h, w] + near[h, w + 1] + ..
 
-A plane is in a cache while its windows are taken, and none asks where x ends. The terms are
-added as the 16-way sum adds them; that its partial sums begin at +0 is seen only where all terms
-are -0, so +0 is added once, at the end.
+A plane is in a cache while its windows are taken, and none asks where x ends; floats of 16 bits are
+widened once, in the copy. The terms are added as the 16-way sum adds them; that its partial sums
+begin at +0 is seen only where all terms are -0, so +0 is added once, at the end.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from itertools import product as cartesian
 from math import copysign, prod
 
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, alu, const, lift
+from sardonyx.kernel.expr import Axis, Buffer, Cast, Const, Expr, Fold, Load, alu, cast, const, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
+from sardonyx.passes.widen import HALVES
 
 NEAR = 1 << 17  # elements of a plane with its borders
 MOST = 49  # terms that stand one behind the other
@@ -50,10 +51,13 @@ class _Windows:
 
     def loops(self) -> tuple[Stmt, ...]:
         s, (*above, along) = self.compute, self.slides
-        made = bordered(self.near, self.x, self.slides, const(0, self.near.dtype), lambda e: e)
+        made = bordered(self.near, self.x, self.slides, const(0, self.near.dtype), self._term)
         sums = in_strips(_extent(along.place), lambda at: (self._sum(at),))
         body = [*made, *nested([one.place for one in above], list(sums))]
         return nested(s.axes[: -len(self.slides)], body)
+
+    def _term(self, e: Load) -> Expr:
+        return cast(e, self.near.dtype)
 
     def _sum(self, last: Expr) -> Store:
         """One element of the result, `last` its index along the last axis."""
@@ -88,6 +92,8 @@ def _windows(s: Compute) -> _Windows | None:
         return None
     (fold,) = folds
     x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
+    if isinstance(x, Cast) and x.x.dtype in HALVES:
+        x = x.x
     if not isinstance(x, Load) or not x.dtype.is_float or not _is_zero(x.default):
         return None
     found = slides(s, x, fold)
@@ -97,7 +103,7 @@ def _windows(s: Compute) -> _Windows | None:
     shape = tuple(one.before + one.size + one.after for one in found)
     if prod(shape) > NEAR or prod(_extent(a) for a in fold.axes) > MOST:
         return None
-    return _Windows(s, fold, x, found, Buffer("near", x.dtype, shape))
+    return _Windows(s, fold, x, found, Buffer("near", fold.dtype, shape))
 
 
 def _is_zero(default: Expr | None) -> bool:

@@ -7,7 +7,8 @@
 A maximum has no order, so no bit changes; a minimum goes the same way. What lies outside of x loses
 against all else, so an index outside stands for its nearest neighbour inside, which the window has
 as well: no copy with borders is made. Floats are compared as integers in the same order, NaNs
-beyond the end that is looked for; each element of a row becomes one once.
+beyond the end that is looked for; each element of a row becomes one once. Floats of 16 bits, which
+the fold widens, are integers of 16 bits.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from sardonyx import types as t
 from sardonyx.kernel.expr import (
     Axis,
     Buffer,
+    Cast,
     Const,
     Expr,
     Fold,
     Load,
     alu,
+    cast,
     const,
     lift,
     reinterpret,
@@ -37,12 +40,19 @@ from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
+from sardonyx.passes.widen import HALVES
+from sardonyx.types import DType
 
-KINDS = (t.float32, t.int8, t.uint8)
+# The integers that stand for floats, and how many NaNs of a sign there are.
+RANKS = {
+    t.float32: (t.int32, 0x7FFFFF),
+    t.float16: (t.int16, 0x3FF),
+    t.bfloat16: (t.int16, 0x7F),
+}
+KINDS = (*RANKS, t.int8, t.uint8)
 WHOLE = 16  # elements of whole vectors
 NEAR = 1 << 14  # elements of a plane that is in the first cache with what is made of it
 MOST = 32  # windows' rows that stand one behind the other
-BEYOND = 0x7FFFFF  # how many NaNs of a sign there are
 
 
 def split_maxima(program: Program) -> Program:
@@ -110,8 +120,10 @@ class _Windows:
 
     def element(self, place: Expr, rank: Expr) -> Store:
         """One element of the result, `place` its index along the windows, from its rank."""
-        s, value = self.compute, _value(rank, self.fold)
-        given: dict[Expr, Expr] = {self.along.place: place, self.fold: value}
+        s, value = self.compute, _value(rank, self.x.dtype, self.fold.kind)
+        given = {self.along.place: place, self.fold: cast(value, self.fold.dtype)}
+        narrowed = (e for e in walk(s.expr) if isinstance(e, Cast) and e.x is self.fold)
+        given |= {e: value for e in narrowed if e.dtype is value.dtype}
         index = tuple(place if a is self.along.place else a for a in s.axes)
         return Store(s.buffer, index, rewrite(s.expr, given))
 
@@ -128,7 +140,8 @@ class _Planes:
     def statements(self) -> tuple[Stmt, ...]:
         w, kind = self.windows, self.windows.fold.kind
         every, places = (*w.above, w.along), [one.place for one in w.above]
-        lowest = const(t.int32.min if kind == "max" else t.int32.max, t.int32)
+        of = self.near.dtype
+        lowest = const(of.min if kind == "max" else of.max, of)
         made = bordered(self.near, w.x, every, lowest, lambda e: _rank(e, kind))
         axis, down = Axis("w", self.column.shape[-1]), list[Expr]()
         for taps in cartesian(*(range(one.taps) for one in w.above)):
@@ -156,35 +169,37 @@ def _planes(w: _Windows) -> _Planes | None:
         return None
     every = (*w.above, w.along)
     places = tuple(one.place for one in every)
-    if w.along.by > 1 or w.compute.axes[-len(every) :] != places or w.fold.dtype is not t.float32:
+    if w.along.by > 1 or w.compute.axes[-len(every) :] != places or w.x.dtype not in RANKS:
         return None
     *high, wide = (one.before + one.size + one.after for one in every)
     wide = -(-wide // WHOLE) * WHOLE
     down = tuple(one.place.extent for one in w.above)
-    near = Buffer("near", t.int32, (*high, wide))
-    column = Buffer("col", t.int32, (*down, wide))
+    near = Buffer("near", w.column.dtype, (*high, wide))
+    column = Buffer("col", w.column.dtype, (*down, wide))
     return None if prod((*high, wide)) > NEAR else _Planes(w, near, column)
 
 
 def _rank(x: Expr, kind: str) -> Expr:
     """x as an integer in its order; of floats, a NaN is beyond all others."""
-    if x.dtype is not t.float32:
+    if x.dtype not in RANKS:
         return x
-    turned = _turned(reinterpret(x, t.int32))
-    return turned - BEYOND if kind == "max" else turned + BEYOND
+    dtype, beyond = RANKS[x.dtype]
+    turned = _turned(reinterpret(x, dtype), dtype)
+    return turned - beyond if kind == "max" else turned + beyond
 
 
-def _value(rank: Expr, fold: Fold) -> Expr:
+def _value(rank: Expr, dtype: DType, kind: str) -> Expr:
     """What has the rank."""
-    if fold.dtype is not t.float32:
+    if dtype not in RANKS:
         return rank
-    turned = rank + BEYOND if fold.kind == "max" else rank - BEYOND
-    return reinterpret(_turned(turned), t.float32)
+    of, beyond = RANKS[dtype]
+    turned = rank + beyond if kind == "max" else rank - beyond
+    return reinterpret(_turned(turned, of), dtype)
 
 
-def _turned(i: Expr) -> Expr:
+def _turned(i: Expr, dtype: DType) -> Expr:
     """The bits of floats as integers in their order, and back."""
-    return i ^ ((i >> 31) & t.int32.max)
+    return i ^ ((i >> (dtype.bits - 1)) & dtype.max)
 
 
 def _windows(s: Compute) -> _Windows | None:
@@ -194,7 +209,9 @@ def _windows(s: Compute) -> _Windows | None:
         return None
     (fold,) = folds
     x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
-    if fold.dtype not in KINDS or not isinstance(x, Load) or not _is_plain(x, fold):
+    if isinstance(x, Cast) and fold.dtype is t.float32 and x.x.dtype in HALVES:
+        x = x.x
+    if not isinstance(x, Load) or x.dtype not in KINDS or not _is_plain(x, fold):
         return None
     found = slides(s, x, fold)
     if not found or not all(one.holds() for one in found):
@@ -206,7 +223,7 @@ def _windows(s: Compute) -> _Windows | None:
     if any(one.place not in s.axes[:at] for one in above):
         return None
     inner = tuple(a.extent for a in s.axes[at + 1 :])
-    dtype = t.int32 if fold.dtype is t.float32 else fold.dtype
+    dtype = RANKS[x.dtype][0] if x.dtype in RANKS else x.dtype
     return _Windows(s, fold, x, tuple(above), along, Buffer("col", dtype, (along.size, *inner)))
 
 

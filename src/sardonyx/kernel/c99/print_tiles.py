@@ -91,7 +91,7 @@ def _steps(s: Compute, p: Axis) -> tuple[Dim, Dim] | None:
     """How many bytes apart s reads along its last axis and writes along p, where it only moves
     bytes or words that are neighbours along the other."""
     moves, b = _moves(s), s.buffer
-    if moves is None or b.dtype.bits not in (8, 32):
+    if moves is None or b.dtype.bits not in (8, 16, 32):
         return None
     x, column, _ = moves
     if column is not None:
