@@ -17,8 +17,8 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel import elementary
-from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Fold, Iterate, Load, Local, Size, Where
-from sardonyx.kernel.walk import children, walk
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Load, Local, Where
+from sardonyx.kernel.walk import children, kind, walk
 from sardonyx.types import DType
 
 Call: TypeAlias = tuple[str, tuple[Expr, ...]]
@@ -93,23 +93,11 @@ def _equal(x: Expr, y: Expr) -> bool:
 
 
 def _alike(x: Expr, y: Expr) -> bool:
-    """Whether two nodes are equal, their operands left out."""
-    if type(x) is not type(y) or x.dtype is not y.dtype or len(children(x)) != len(children(y)):
-        return False
-    match x, y:
-        case (Alu(), Alu()):
-            return x.op == y.op
-        case (Cast(), Cast()):
-            return (x.saturate, x.toward) == (y.saturate, y.toward)
-        case (Const(), Const()):
-            return repr(x.value) == repr(y.value)  # NaN is NaN, and -0 is not +0
-        case (Size(), Size()):
-            return x.dim == y.dim
-        case (Load(), Load()):
-            return x.buffer is y.buffer or _same_table(x, y)
-        case (Fold() | Iterate(), _):
-            return False
-    return not isinstance(x, Local)
+    """Whether two nodes are equal, their operands left out; tables are what they hold."""
+    if isinstance(x, Load) and isinstance(y, Load):
+        same = x.dtype is y.dtype and len(children(x)) == len(children(y))
+        return same and (x.buffer is y.buffer or _same_table(x, y))
+    return kind(x) == kind(y)
 
 
 def _same_table(x: Load, y: Load) -> bool:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Local, Size, Where, alu
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load, Local, Where, alu
 from sardonyx.kernel.ir import Set, Stmt, Store
-from sardonyx.kernel.walk import children, walk
+from sardonyx.kernel.walk import children, kind, walk
 
 Target: TypeAlias = tuple[Buffer, tuple[Expr, ...], Expr]
 
@@ -37,7 +37,7 @@ class Pool:
         return done[root]
 
     def _unique(self, e: Expr) -> Expr:
-        return self.nodes.setdefault((_kind(e), *map(id, children(e))), e)
+        return self.nodes.setdefault((kind(e), *map(id, children(e))), e)
 
 
 def _rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
@@ -63,24 +63,6 @@ def _rebuilt(e: Expr, parts: Sequence[Expr]) -> Expr:
             default = None if e.default is None else parts[-1]
             return Load(e.buffer, tuple(parts[: len(e.index)]), e.mode, default)
     return e
-
-
-def _kind(e: Expr) -> tuple[object, ...]:
-    """What tells e from other nodes with the same operands."""
-    match e:
-        case Const(value, dtype):
-            return Const, repr(value), dtype.name
-        case Size(dim):
-            return Size, dim
-        case Alu(op, _, dtype):
-            return Alu, op, dtype.name
-        case Cast(_, dtype, saturate, toward):
-            return Cast, dtype.name, saturate, toward
-        case Load(buffer, index, mode, _):
-            return Load, id(buffer), len(index), mode
-        case Where():
-            return (Where,)
-    return type(e), id(e)
 
 
 def assignments(targets: Sequence[Target]) -> list[Stmt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Where
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -24,6 +24,24 @@ def children(e: Expr) -> tuple[Expr, ...]:
         case Iterate():
             return (e.start, e.step)
     return ()
+
+
+def kind(e: Expr) -> tuple[object, ...]:
+    """What tells e from other nodes with the same operands."""
+    match e:
+        case Const(value, dtype):
+            return Const, repr(value), dtype.name  # NaN is NaN, and -0 is not +0
+        case Size(dim):
+            return Size, dim
+        case Alu(op, _, dtype):
+            return Alu, op, dtype.name
+        case Cast(_, dtype, saturate, toward):
+            return Cast, dtype.name, saturate, toward
+        case Load(buffer, index, mode, _):
+            return Load, id(buffer), len(index), mode
+        case Where():
+            return (Where,)
+    return type(e), id(e)
 
 
 def walk(*roots: Expr) -> Iterator[Expr]:

@@ -9,16 +9,15 @@ values; and each reader of a fused result brings its own copy of what it reads: 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Load, Where
+from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where
 from sardonyx.kernel.ir import Compute, Stmt, expressions, statements
 from sardonyx.kernel.rewrite import rebuilt
-from sardonyx.kernel.walk import children, walk
+from sardonyx.kernel.walk import children, kind, walk
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.widen import HALVES
 from sardonyx.types import DType
@@ -51,10 +50,10 @@ def _near(e: Expr) -> tuple[Expr, DType] | None:
 
 def _merged(root: Expr) -> Expr:
     """root with equal subexpressions as one, and no value rounded twice."""
-    known: dict[Hashable, Expr] = {}
+    known: dict[tuple[object, ...], Expr] = {}
     done: dict[int, Expr] = {}
     for e in walk(root):
-        key = _key(e, done)
+        key = kind(e), *(id(done[id(x)]) for x in children(e))
         made = known.get(key)
         if made is None:
             made = rebuilt(e, done)
@@ -64,23 +63,6 @@ def _merged(root: Expr) -> Expr:
             known[key] = made
         done[id(e)] = made
     return done[id(root)]
-
-
-def _key(e: Expr, done: dict[int, Expr]) -> Hashable:
-    """What nodes that are always equal have in common."""
-    operands = tuple(id(done[id(x)]) for x in children(e))
-    match e:
-        case Load():
-            return Load, e.buffer, e.mode, e.default is None, operands
-        case Alu():
-            return Alu, e.op, e.dtype, operands
-        case Cast():
-            return Cast, e.dtype, e.saturate, e.toward, operands
-        case Where():
-            return Where, operands
-        case Const():
-            return Const, e.dtype, repr(e.value)
-    return id(e)
 
 
 def _is_of(e: Expr, target: DType) -> bool:
