@@ -10,7 +10,7 @@ import pytest
 from nets import Net, check_engines
 from targets import Target
 from test_half import values
-from test_targets import OF_BYTES, TARGETS, check_net
+from test_targets import OF_FLOATS, TARGETS, check_net
 
 from sardonyx.kernel.c99.along import along_of, pays
 from sardonyx.kernel.c99.prelude import prelude
@@ -38,7 +38,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-HERE = (*OF_BYTES, *(x for x in TARGETS if x.name in ("x86-64-v3", "unfused")))
+HERE = (*OF_FLOATS, *(x for x in TARGETS if x.name in ("x86-64-v3", "unfused")))
 
 
 def net(*cases: Case) -> Net:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nets import Net, check_engines
 from targets import Target
 from test_passes import check, values
-from test_targets import GCC, OF_BYTES, check_net
+from test_targets import GCC, OF_FLOATS, check_net
 from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.contract import terms_of
@@ -262,7 +262,7 @@ def test_the_engines_agree_on_any_number_of_threads(small_units: None) -> None: 
 AVX2 = Target("avx2", (*GCC, "-O3", "-march=x86-64-v3"), cpu=("avx2", "fma"))
 
 
-@pytest.mark.parametrize("target", [AVX2, *OF_BYTES], ids=str)
+@pytest.mark.parametrize("target", [AVX2, *OF_FLOATS], ids=str)
 def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
     net = Net()
     net.give(*convolutions(net, 2))

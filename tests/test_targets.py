@@ -104,18 +104,21 @@ LATER = (
     "unfused",
     "unfused-native",
 )
-# For what has tiles of its own on each of them.
-OF_BYTES = (
+# For what has tiles of its own on each of them: of floats, and of bytes.
+OF_FLOATS = (
     Target("gcc", (*WITH_SANITIZERS["gcc"], "-march=native")),
     pytest.param(
         Target("clang", (*WITH_SANITIZERS["clang"], "-march=native")), marks=pytest.mark.slow
     ),
     pytest.param(Target("zig", (*ZIG, "-O1", "-mcpu=native")), marks=pytest.mark.slow),
     *(x for x in TARGETS if x.name in ("aarch64", "portable")),
+    *(pytest.param(x, marks=pytest.mark.slow) for x in TARGETS if x.name == "tiles-of-x86-64-v4"),
+)
+OF_BYTES = (
+    *OF_FLOATS,
     Target("aarch64-sdot", (*AARCH64, "-O1", "-march=armv8.2-a+dotprod"), ("qemu-aarch64",)),
     Target("aarch64-usdot", (*AARCH64, "-O1", "-march=armv8.2-a+i8mm"), ("qemu-aarch64",)),
     Target("vnni", (*GCC, "-O1", "-march=x86-64-v4", "-mavx512vnni"), cpu=(*V4, "avx512_vnni")),
-    *(pytest.param(x, marks=pytest.mark.slow) for x in TARGETS if x.name == "tiles-of-x86-64-v4"),
 )
 ZIG_TARGETS = (
     Target("zig-aarch64", (*ZIG, "-O2", "-target", "aarch64-linux-musl"), ("qemu-aarch64",)),
