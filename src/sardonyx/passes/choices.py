@@ -8,7 +8,7 @@ Nothing is decided, and no default loaded, per element then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 from math import inf
@@ -46,12 +46,19 @@ def _split(launch: Launch) -> Launch:
 
 
 def _parts(s: Compute) -> list[Stmt]:
-    """The loops that s becomes, or s where there is no choice, or tiles serve it better."""
-    if across(s) is not None or not is_short(s.expr):
-        return [s]
-    parts = sides(s)
-    same = all(is_move(part.expr) == is_move(s.expr) for part, _ in parts)  # as to NaN
-    return loops(parts) if len(parts) > 1 and same else [s]
+    """The loops that s becomes, or s where there is no choice."""
+    found = parts(s)
+    return loops(found) if len(found) > 1 else [s]
+
+
+def parts(s: Compute, most: int = MOST) -> list[Side]:
+    """A store for each side of the choices of s, and the axes that it is for; one where there are
+    more than `most`, or tiles serve s better."""
+    if across(s) is None and is_short(s.expr):
+        found = sides(s, most)
+        if all(is_move(part.expr) == is_move(s.expr) for part, _ in found):  # as to NaN
+            return found
+    return [(Store(s.buffer, s.axes, s.expr), s.axes)]
 
 
 def is_short(e: Expr) -> bool:
@@ -89,33 +96,33 @@ def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _choice(s: Store, axes: tuple[Axis, ...]) -> tuple[Axis, int] | None:
-    """An axis, and the first index along it at which a condition of s no longer holds: of several,
-    the one in the middle, so that the sides of many choices halve."""
-    firsts: dict[Axis, set[int]] = {}
+    """An axis, and an index along it where a condition of s ceases to hold: of several, the one in
+    the middle, so that the sides of many choices halve."""
+    ends: dict[Axis, set[int]] = {}
     for e in walk(s.expr):
         if not isinstance(e, Where):
             continue
         for axis in axes:
-            first = _first_without(e.cond, axis)
-            if first is not None:
-                firsts.setdefault(axis, set()).add(first)
-    for axis, found in firsts.items():
-        return axis, sorted(found)[len(found) // 2]
+            ends.setdefault(axis, set()).update(_ends(e.cond, axis))
+    for axis, found in ends.items():
+        if found:
+            return axis, sorted(found)[len(found) // 2]
     return None
 
 
-def _first_without(cond: Expr, axis: Axis) -> int | None:
-    """Where `cond` begins to be false along the axis, whatever the other axes are."""
+def _ends(cond: Expr, axis: Axis) -> Iterator[int]:
+    """Where `cond` begins to be false along the axis, whatever the other axes are; where these
+    matter at one index (a block of channels that has both), that index and the next."""
     form, limit = _less(cond)
     along = None if form is None else coefficient(form, axis)
     if form is None or limit is None or not isinstance(along, int) or along <= 0:
-        return None
+        return
     low, high = bounds(form - along * atom(axis))
     if not (isinstance(low, int) and isinstance(high, int) and isinstance(axis.extent, int)):
-        return None
-    first = -((low - limit) // along)
-    inside = 0 < first < axis.extent and along * (first - 1) + high < limit
-    return first if inside else None
+        return
+    mixed, never = (-((x - limit) // along) for x in (high, low))
+    if never - mixed <= 1:
+        yield from (i for i in {mixed, never} if 0 < i < axis.extent)
 
 
 def _less(cond: Expr) -> tuple[Dim | None, int | None]:

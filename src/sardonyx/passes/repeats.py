@@ -20,6 +20,7 @@ from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, is_move, walk
+from sardonyx.passes.choices import nest, parts
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.known import Known, known_to
 from sardonyx.passes.program import Launch, Program
@@ -27,6 +28,7 @@ from sardonyx.passes.slides import in_strips
 from sardonyx.types import Array
 
 MOST = 16  # stores of one element
+SIDES = 8  # of choices, whose loops are apart
 
 
 def split_repeats(program: Program) -> Program:
@@ -56,25 +58,36 @@ class _Repeat:
 
 
 def _split(s: Compute, known: Known) -> tuple[Stmt, ...]:
-    """s as such loops, or as it is."""
+    """s as such loops, one for each side of its choices, or as it is."""
     if any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
         return (s,)
-    found = {r.axis: r for r in _repeats(s, known)}
-    if not found or s.axes[-1].extent == 1 or prod(r.times for r in found.values()) > MOST:
+    found = [(*side, list(_repeats(*side, known))) for side in parts(s, SIDES)]
+    if not any(repeats for *_, repeats in found):
         return (s,)
-    *outer, last = (found[a].quotient if a in found else a for a in s.axes)
+    return tuple(x for side in found for x in _loops(*side))
+
+
+def _loops(s: Store, axes: tuple[Axis, ...], repeats: Sequence[_Repeat]) -> tuple[Stmt, ...]:
+    """The loops of a store for these axes."""
+    found = {r.axis: r for r in repeats}
+    many = prod(r.times for r in repeats) > MOST or axes[-1].extent == 1
+    if (
+        not found
+        or many
+        or not all(is_move(x.expr) == is_move(s.expr) for x in _stores(s, repeats, {}))
+    ):  # as to NaN
+        return (nest(s, axes),)
+    *outer, last = (found[a].quotient if a in found else a for a in axes)
 
     def stores(at: Expr) -> tuple[Stmt, ...]:
-        return tuple(_stores(s, list(found.values()), {last: at}))
+        return tuple(_stores(s, repeats, {last: at}))
 
-    if not all(is_move(x.expr) == is_move(s.expr) for x in _stores(s, list(found.values()), {})):
-        return (s,)  # as to NaN
-    if s.axes[-1] not in found or not isinstance(last.extent, int):
+    if axes[-1] not in found or not isinstance(last.extent, int):
         return nested((*outer, last), stores(last))
     return nested(outer, tuple(in_strips(last.extent, stores)))
 
 
-def _stores(s: Compute, repeats: Sequence[_Repeat], last: Mapping[Axis, Expr]) -> Iterator[Store]:
+def _stores(s: Store, repeats: Sequence[_Repeat], last: Mapping[Axis, Expr]) -> Iterator[Store]:
     """The stores for one point of the quotients; last: the index that an axis stands for."""
     for rests in cartesian(*(range(r.times) for r in repeats)):
         given: dict[Expr, Expr] = dict(last.items())
@@ -82,15 +95,15 @@ def _stores(s: Compute, repeats: Sequence[_Repeat], last: Mapping[Axis, Expr]) -
             at = last.get(r.quotient, r.quotient)
             given |= dict.fromkeys(r.indices, at)
             given[r.axis] = at * r.times + rest
-        index = tuple(given.get(a, a) for a in s.axes)
+        index = tuple(rewrite(i, given) for i in s.index)
         yield Store(s.buffer, index, rewrite(s.expr, given))
 
 
-def _repeats(s: Compute, known: Known) -> Iterator[_Repeat]:
+def _repeats(s: Store, axes: tuple[Axis, ...], known: Known) -> Iterator[_Repeat]:
     """The axes with such indices, of one quotient each."""
     free = free_axes(s.expr)
     loads = [e for e in walk(s.expr) if isinstance(e, Load) and e.mode == "proven"]
-    for axis in s.axes:
+    for axis in axes:
         along = dict.fromkeys(i for e in loads for i in e.index if free[id(i)] == {axis})
         times = {i: _times(i, axis, known) for i in along if i is not axis}
         some = {n for n in times.values() if n > 1}

@@ -39,7 +39,7 @@ from sardonyx.kernel.c99.strips import (
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.folds import LANES
-from sardonyx.kernel.ir import Compute, Store
+from sardonyx.kernel.ir import Compute, For, Store
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.types import DType
@@ -133,6 +133,15 @@ def _is_safe(s: Store, loads: Sequence[Load]) -> bool:
     read = [[affine(i) for i in e.index] for e in loads if e.buffer.root is s.buffer.root]
     own = not read or (None not in place and all(index == place for index in read))
     return not s.raw and there and own
+
+
+def round_in_strips(s: For) -> list[Store]:
+    """The stores that are all of s, if each may be a loop of strips by itself: none of several
+    reads what they write."""
+    found = [x for x in s.body if isinstance(x, Store) and rounds_in_strips(x, s.axis)]
+    read = {e.buffer.root for x in found for e in walk(x.expr) if isinstance(e, Load)}
+    apart = len(found) == 1 or not any(x.buffer.root in read for x in found)
+    return found if apart and len(found) == len(s.body) else []
 
 
 def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> list[str]:

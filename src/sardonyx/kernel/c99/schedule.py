@@ -52,7 +52,13 @@ from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
 from sardonyx.kernel.c99.print_rows import print_rows, rows_of
 from sardonyx.kernel.c99.print_share import Scope, print_beside, print_share
-from sardonyx.kernel.c99.print_strip import is_strip, print_alone, print_rounded, rounds_in_strips
+from sardonyx.kernel.c99.print_strip import (
+    is_strip,
+    print_alone,
+    print_rounded,
+    round_in_strips,
+    rounds_in_strips,
+)
 from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
 from sardonyx.kernel.c99.print_turned import print_turned, turned_of
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
@@ -116,9 +122,10 @@ def _statement(
             share = share_of_loop(s, kernel) if names.threads else None
 
             def loop() -> list[str]:
+                rounding = round_in_strips(s)
+                if rounding:
+                    return [x for one in rounding for x in print_rounded(one, (s.axis,), names)]
                 only = s.body[0]
-                if len(s.body) == 1 and isinstance(only, Store) and rounds_in_strips(only, s.axis):
-                    return print_rounded(only, (s.axis,), names)
                 fixed = s.axis in names.fixed
                 turns = [a for a in names.fixed if isinstance(a, Axis)] if fixed else []
                 late = late_of(s, turns)
