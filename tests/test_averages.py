@@ -53,6 +53,24 @@ def test_averages_of_other_floats_are_the_machines(kind: type) -> None:
     check_engines(net)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize("width", [10, 20])
+def test_planes_are_summed_before_what_blocks_make_of_them(kind: type, width: int) -> None:
+    """A pool of channels first within a residual in blocks of channels, as PoolFormer has it."""
+    net = Net()
+    x = net.feed("x", values(3, 1, 16, 9, width).astype(kind))
+    w, scale = values(4, 32, 16, 1, 1).astype(kind), values(5, 32, 1, 1).astype(kind)
+    planes = net.feed("planes", values(6, 1, 32, 9, width).astype(kind))
+    pool = net.op("AveragePool", planes, kernel_shape=[3, 3], pads=[1] * 4)
+    mixed = net.op("Mul", net.op("Sub", pool, planes), scale)
+    net.give(net.op("Conv", net.op("Add", net.op("Conv", x, w), mixed), w.transpose(1, 0, 2, 3)))
+    check_engines(net)
+    program = optimise(lower(net.graph(), overridable=False))
+    every = (s for x in program.launches for s in statements(x.kernel.body))
+    roots = [e for s in every for e in expressions(s)]
+    assert not any(isinstance(e, Fold) and e.kind == "sum" for e in walk(*roots))
+
+
 def test_the_sum_of_negative_zeros_is_positive() -> None:
     net = Net()
     x = net.feed("x", np.full((1, 1, 4, 16), -0.0, np.float32))

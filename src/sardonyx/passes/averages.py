@@ -12,10 +12,11 @@ begin at +0 is seen only where all terms are -0, so +0 is added once, at the end
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as cartesian
 from math import copysign, prod
 
+from sardonyx.dims import product
 from sardonyx.kernel.expr import Axis, Buffer, Cast, Const, Expr, Fold, Load, alu, cast, const, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
@@ -36,7 +37,13 @@ def near_sums(program: Program) -> Program:
 
 def _planes(s: Compute) -> Loops | None:
     found = _windows(s)
-    return None if found is None else (found.loops(), (found.near,))
+    if found is not None:
+        return found.loops(), (found.near,)
+    parts = _apart(s)
+    windows = None if parts is None else _windows(parts[0])
+    if parts is None or windows is None:
+        return None
+    return (*windows.loops(), parts[1]), (windows.near, parts[0].buffer)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,14 +94,8 @@ def added(terms: Sequence[Expr]) -> Expr:
 
 def _windows(s: Compute) -> _Windows | None:
     """s as such a sum; None where it is not one, or its sizes are not known."""
-    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or folds[0].kind != "sum" or folds[0].when is not None:
-        return None
-    (fold,) = folds
-    x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
-    if isinstance(x, Cast) and x.x.dtype in HALVES:
-        x = x.x
-    if not isinstance(x, Load) or not x.dtype.is_float or not _is_zero(x.default):
+    fold, x = _sum_of(s) or (None, None)
+    if fold is None or x is None:
         return None
     found = slides(s, x, fold)
     places = tuple(one.place for one in found)
@@ -104,6 +105,42 @@ def _windows(s: Compute) -> _Windows | None:
     if prod(shape) > NEAR or prod(_extent(a) for a in fold.axes) > MOST:
         return None
     return _Windows(s, fold, x, found, Buffer("near", fold.dtype, shape))
+
+
+def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
+    """The sum that s is made of, and what it adds up."""
+    folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
+    if len(folds) != 1 or folds[0].kind != "sum" or folds[0].when is not None:
+        return None
+    (fold,) = folds
+    x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
+    if isinstance(x, Cast) and x.x.dtype in HALVES:
+        x = x.x
+    if not isinstance(x, Load) or not x.dtype.is_float or not _is_zero(x.default):
+        return None
+    return fold, x
+
+
+def _apart(s: Compute) -> tuple[Compute, Compute] | None:
+    """The sums of s, in the layout of the planes that they are of, and what s makes of them in
+    another one."""
+    fold, x = _sum_of(s) or (None, None)
+    if fold is None or x is None:
+        return None
+    found = {one.dimension: one.place for one in slides(s, x, fold)}
+    rank = len(x.index)
+    if not found or list(found) != list(range(rank - len(found), rank)):
+        return None
+    extents = [found[d].extent if d in found else n for d, n in enumerate(x.buffer.shape)]
+    if product(tuple(extents)) != product(tuple(a.extent for a in s.axes)):
+        return None
+    axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(extents))
+    sums = Buffer("sums", fold.dtype, tuple(extents))
+    given: dict[Expr, Expr] = {x.index[d]: axes[d] for d in range(rank) if d not in found}
+    given |= {place: axes[d] for d, place in found.items()}
+    index = tuple(found.get(d, i) for d, i in enumerate(x.index))
+    rest = rewrite(s.expr, {fold: Load(sums, index)})
+    return Compute(sums, axes, rewrite(fold, given)), replace(s, expr=rest)
 
 
 def _is_zero(default: Expr | None) -> bool:

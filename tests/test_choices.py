@@ -1,0 +1,59 @@
+"""Choices along an axis, and what is repeated within them, are loops of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import Net, check_engines
+from test_passes import values
+
+from sardonyx.kernel.c99.schedule import print_scheduled
+from sardonyx.kernel.expr import Load, Where
+from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.walk import walk
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.passes.program import Launch
+
+
+def gated(channels: int, kind: type) -> Net:
+    """Half of the channels from a convolution, half from another; a gate of half their size, as
+    GhostNet v2 has it."""
+    net = Net()
+    x = net.feed("x", values(1, 1, 16, 8, 10).astype(kind))
+    w = [values(i, channels, n, 1, 1).astype(kind) for i, n in ((2, 16), (3, channels))]
+    first = net.op("Conv", x, w[0])
+    both = net.op("Concat", first, net.op("Conv", first, w[1]), axis=1)
+    small = net.op("Conv", net.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2]),
+                   values(4, 2 * channels, 16, 1, 1).astype(kind))  # fmt: skip
+    gate = net.op("Resize", net.op("Sigmoid", small), "", np.float32([1, 1, 2, 2]), mode="nearest")
+    last = values(5, 16, 2 * channels, 1, 1).astype(kind)
+    net.give(net.op("Conv", net.op("Mul", both, gate), last))
+    return net
+
+
+def joining(net: Net) -> Launch:
+    program = optimise(lower(net.graph(), overridable=False), roomy=True)
+    names = [{o.op_type for o in x.operations} for x in program.launches]
+    (found,) = (x for x, ops in zip(program.launches, names, strict=True) if "Resize" in ops)
+    return found
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize("channels", [12, 16, 40, 56])
+def test_sides_that_are_repeated_are_the_machines(channels: int, kind: type) -> None:
+    check_engines(gated(channels, kind))
+
+
+@pytest.mark.parametrize("channels", [12, 16, 40, 56])
+def test_nothing_is_chosen_for_each_element(channels: int) -> None:
+    """Also where a block of sixteen channels has both sides: 40 are two and a half."""
+    launch = joining(gated(channels, np.float32))
+    found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
+    assert not any(isinstance(e, Where) for e in found)
+    assert all(e.mode == "proven" for e in found if isinstance(e, Load))
+
+
+def test_float16_that_are_repeated_are_rounded_by_sixteen() -> None:
+    text = print_scheduled(joining(gated(40, np.float16)).kernel).text
+    assert text.count("sx_nears_f16(") == 4 * 2  # four places, of the blocks of each side
