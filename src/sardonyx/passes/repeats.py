@@ -58,25 +58,25 @@ class _Repeat:
 
 
 def _split(s: Compute, known: Known) -> tuple[Stmt, ...]:
-    """s as such loops, one for each side of its choices, or as it is."""
+    """s as such loops, those of each side of its choices, or as it is."""
     if any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
         return (s,)
-    found = [(*side, list(_repeats(*side, known))) for side in parts(s, SIDES)]
-    if not any(repeats for *_, repeats in found):
+    sides = parts(s, SIDES)
+    made = [_loops(*side, known) for side in sides]
+    if not any(made):
         return (s,)
-    return tuple(x for side in found for x in _loops(*side))
+    pairs = zip(sides, made, strict=True)
+    return tuple(x for side, loops in pairs for x in loops or (nest(*side),))
 
 
-def _loops(s: Store, axes: tuple[Axis, ...], repeats: Sequence[_Repeat]) -> tuple[Stmt, ...]:
-    """The loops of a store for these axes."""
-    found = {r.axis: r for r in repeats}
-    many = prod(r.times for r in repeats) > MOST or axes[-1].extent == 1
-    if (
-        not found
-        or many
-        or not all(is_move(x.expr) == is_move(s.expr) for x in _stores(s, repeats, {}))
-    ):  # as to NaN
-        return (nest(s, axes),)
+def _loops(s: Store, axes: tuple[Axis, ...], known: Known) -> tuple[Stmt, ...]:
+    """The loops of a store for these axes over what is repeated; none where nothing is."""
+    found = {r.axis: r for r in _repeats(s, axes, known)}
+    repeats = tuple(found.values())
+    if not found or axes[-1].extent == 1 or prod(r.times for r in repeats) > MOST:
+        return ()
+    if not all(is_move(x.expr) == is_move(s.expr) for x in _stores(s, repeats, {})):
+        return ()  # as to NaN
     *outer, last = (found[a].quotient if a in found else a for a in axes)
 
     def stores(at: Expr) -> tuple[Stmt, ...]:
