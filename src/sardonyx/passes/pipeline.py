@@ -30,6 +30,7 @@ from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
 from sardonyx.passes.maxima import split_maxima
+from sardonyx.passes.multipliers import repeat_channels
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.needed import compute_needed
 from sardonyx.passes.one_by_one import one_by_one
@@ -77,6 +78,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         without_quotients,
         partial(compute_known, fused=fused),
         *((hold_halves,) if roomy else ()),
+        repeat_channels,
         partial(block_channels, matrices=dots > 1),
         split_maxima,
         near_sums,
