@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from test_passes import check, values
+from test_passes import values
 
 from sardonyx.kernel.c99.windows import window_of
 from sardonyx.kernel.ir import Compute
@@ -57,12 +57,6 @@ def test_engines_agree(case: int, kind: type) -> None:
     check_engines(made(case, kind))
 
 
-def test_each_pass_keeps_the_bits() -> None:
-    net = Net()
-    net.give(convolved(net, 2, net.feed("x", values(3, 1, 8, 7, 6))))
-    check(net)
-
-
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_they_are_windows_over_one_copy(case: int) -> None:
     program = optimise(lower(made(case).graph(), overridable=False), roomy=True)
@@ -70,16 +64,29 @@ def test_they_are_windows_over_one_copy(case: int) -> None:
     assert sum(x.kernel.name == "repeat" for x in program.launches) == 1
 
 
-def test_groups_that_fill_vectors_or_read_several_channels_stay() -> None:
-    net = Net()
-    x = net.feed("x", values(1, 1, 16, 9, 9))
-    for many, channels in ((8, 1), (2, 2)):
-        groups = 16 // channels
-        w = values(2, many * groups, channels, 3, 3)
-        net.give(net.op("Conv", x, w, group=groups))
+def stay(net: Net) -> None:
     program = optimise(lower(net.graph(), overridable=False), roomy=True)
     assert not any(x.kernel.name == "repeat" for x in program.launches)
     check_engines(net)
+
+
+@pytest.mark.parametrize(("channels", "many", "each"), [(16, 8, 1), (16, 2, 2), (3, 2, 1)])
+def test_groups_that_fill_vectors_have_several_channels_or_are_few_stay(
+    channels: int, many: int, each: int
+) -> None:
+    net, groups = Net(), channels // each
+    x = net.feed("x", values(1, 1, channels, 9, 9))
+    net.give(net.op("Conv", x, values(2, many * groups, each, 3, 3), group=groups))
+    stay(net)
+
+
+def test_what_is_read_in_another_place_too_is_not_a_copy() -> None:
+    net = Net()
+    x = net.op("Relu", net.op("Conv", net.feed("x", values(1, 1, 4, 9, 9)), values(3, 16, 4, 1, 1)))
+    y = net.op("Conv", x, values(2, 32, 1, 3, 3), group=16, pads=[1] * 4)
+    first = net.op("Slice", x, np.array([0]), np.array([1]), np.array([1]))
+    net.give(net.op("Add", y, first))
+    stay(net)
 
 
 @pytest.mark.parametrize("sizes", [{0: "N"}, {0: "N", 2: "H"}], ids=str)

@@ -5,7 +5,7 @@
     =>  x'[n, g * M + m, i] = x[n, g, i];  y[n, c, o] = sum over r of x'[n, c, o + r] * w[c, r]
 
 Both factors have all channels as lanes then; each group by itself would fill M of 16. The terms and
-their order are what they were.
+their order are what they were. The copy takes memory, so this is for where that is no concern.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sardonyx.kernel.c99.contract import LANES, factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.walk import free_axes
+from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, by_launch, unused
@@ -71,13 +71,19 @@ def _multiplied(launch: Launch, weights: dict[str, Array]) -> tuple[Compute, Loa
         return None
     _, groups, filters, *_ = s.axes
     many, name = filters.extent, name_of(launch, x)
-    short = isinstance(many, int) and 1 < many < MOST
+    suits = isinstance(many, int) and 1 < many < MOST and at_least(groups.extent * many, LANES)
     terms = product(tuple(a.extent for a in fold.axes))
-    if not short or not at_least(terms, LEAST) or x.dtype is not t.float32 or name is None:
+    if not suits or not at_least(terms, LEAST) or x.dtype is not t.float32 or name is None:
         return None
-    if name in weights or name_of(launch, w) not in weights:
+    if name in weights or name_of(launch, w) not in weights or _is_read_elsewhere(x, s):
         return None
     return (s, x, name) if _is_of_its_group(x, groups, filters, fold) else None
+
+
+def _is_read_elsewhere(x: Load, s: Compute) -> bool:
+    """Whether s reads the tensor in another place too."""
+    loads = (e for e in walk(s.expr) if isinstance(e, Load) and e.buffer.root is x.buffer.root)
+    return any(e is not x for e in loads)
 
 
 def _is_of_its_group(x: Load, groups: Axis, filters: Axis, fold: Fold) -> bool:
