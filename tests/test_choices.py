@@ -57,3 +57,15 @@ def test_nothing_is_chosen_for_each_element(channels: int) -> None:
 def test_float16_that_are_repeated_are_rounded_by_sixteen() -> None:
     text = print_scheduled(joining(gated(40, np.float16)).kernel).text
     assert text.count("sx_nears_f16(") == 4 * 2  # four places, of the blocks of each side
+
+
+def test_what_is_the_same_in_all_places_is_computed_once() -> None:
+    """A byte that Resize repeats is quantised anew once, not in a loop for each place."""
+    net = Net()
+    x = net.feed("x", np.arange(2 * 3 * 4 * 32, dtype=np.uint8).reshape(2, 32, 3, 4))
+    scales = np.float32(0.5), np.uint8(3), np.float32(0.3), np.uint8(7)
+    turned = net.op("Transpose", net.op("DequantizeLinear", x, *scales[:2]), perm=[0, 2, 3, 1])
+    large = net.op("Resize", turned, "", np.float32([1, 2, 2, 1]), mode="nearest")
+    net.give(net.op("QuantizeLinear", large, *scales[2:]))
+    check_engines(net)
+    assert print_scheduled(joining(net).kernel).text.count("sx_round_u8(") <= 1

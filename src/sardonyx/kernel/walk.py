@@ -44,6 +44,15 @@ def kind(e: Expr) -> tuple[object, ...]:
     return type(e), id(e)
 
 
+def number(root: Expr, known: dict[tuple[object, ...], int]) -> int:
+    """A number that equal expressions have in common, of those that `known` has seen."""
+    done: dict[Expr, int] = {}
+    for e in walk(root):
+        key = kind(e), *(done[c] for c in children(e))
+        done[e] = known.setdefault(key, len(known))
+    return done[root]
+
+
 def walk(*roots: Expr) -> Iterator[Expr]:
     """Every node reachable from roots once, operands before their users."""
     return iter(_order(roots))

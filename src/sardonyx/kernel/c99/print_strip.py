@@ -41,7 +41,7 @@ from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Lo
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, For, Store
 from sardonyx.kernel.ranges import inside
-from sardonyx.kernel.walk import free_axes, walk
+from sardonyx.kernel.walk import free_axes, number, walk
 from sardonyx.types import DType
 
 
@@ -137,11 +137,15 @@ def _is_safe(s: Store, loads: Sequence[Load]) -> bool:
 
 def round_in_strips(s: For) -> list[Store]:
     """The stores that are all of s, if each may be a loop of strips by itself: none of several
-    reads what they write."""
+    reads what they write, nor computes what another does (a loop of all of them does so once)."""
     found = [x for x in s.body if isinstance(x, Store) and rounds_in_strips(x, s.axis)]
+    if len(found) < len(s.body):
+        return []
+    known: dict[tuple[object, ...], int] = {}
+    values = {number(x.expr, known) for x in found}
     read = {e.buffer.root for x in found for e in walk(x.expr) if isinstance(e, Load)}
-    apart = len(found) == 1 or not any(x.buffer.root in read for x in found)
-    return found if apart and len(found) == len(s.body) else []
+    apart = len(values) == len(found) and not any(x.buffer.root in read for x in found)
+    return found if apart or len(found) == 1 else []
 
 
 def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> list[str]:
