@@ -54,14 +54,17 @@ def test_averages_of_other_floats_are_the_machines(kind: type) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
-@pytest.mark.parametrize("width", [10, 20])
-def test_planes_are_summed_before_what_blocks_make_of_them(kind: type, width: int) -> None:
+@pytest.mark.parametrize(("width", "high"), [(10, 3), (20, 3), (17, 1)])
+def test_planes_are_summed_before_what_blocks_make_of_them(
+    kind: type, width: int, high: int
+) -> None:
     """A pool of channels first within a residual in blocks of channels, as PoolFormer has it."""
     net = Net()
     x = net.feed("x", values(3, 1, 16, 9, width).astype(kind))
     w, scale = values(4, 32, 16, 1, 1).astype(kind), values(5, 32, 1, 1).astype(kind)
     planes = net.op("Abs", net.feed("planes", values(6, 1, 32, 9, width).astype(kind)))
-    pool = net.op("AveragePool", planes, kernel_shape=[3, 3], pads=[1] * 4)
+    pads = [high // 2, 1] * 2
+    pool = net.op("AveragePool", planes, kernel_shape=[high, 3], pads=pads)
     mixed = net.op("Mul", net.op("Sub", pool, planes), scale)
     y, w_next = net.op("Relu", net.op("Conv", x, w)), w.transpose(1, 0, 2, 3)
     net.give(net.op("Conv", net.op("Add", y, mixed), w_next), net.op("Conv", y, w_next))

@@ -136,11 +136,12 @@ def _apart(s: Compute) -> tuple[Compute, Compute] | None:
         return None
     axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(extents))
     sums = Buffer("sums", fold.dtype, tuple(extents))
-    given: dict[Expr, Expr] = {x.index[d]: axes[d] for d in range(rank) if d not in found}
-    given |= {place: axes[d] for d, place in found.items()}
-    index = tuple(found.get(d, i) for d, i in enumerate(x.index))
-    rest = rewrite(s.expr, {fold: Load(sums, index)})
-    return Compute(sums, axes, rewrite(fold, given)), replace(s, expr=rest)
+    within = tuple(
+        rewrite(i, {found[d]: axes[d]}) if d in found else axes[d] for d, i in enumerate(x.index)
+    )
+    term = cast(Load(x.buffer, within, x.mode, x.default), fold.dtype)
+    rest = rewrite(s.expr, {fold: Load(sums, tuple(map(found.get, range(rank), x.index)))})
+    return Compute(sums, axes, Fold("sum", fold.axes, (term,))), replace(s, expr=rest)
 
 
 def _is_zero(default: Expr | None) -> bool:
