@@ -22,13 +22,12 @@ from sardonyx.kernel.expr import Alu, Expr, alu, cast, const, lift, where
 from sardonyx.kernel.ir import Kernel
 from sardonyx.types import DTYPES, FLOATS, SMALL, Array, DType, float8e8m0
 
-NATIVE = ("-O3", "-march=native")
+NATIVE, UNFUSED = ("-O3", "-march=native"), ("-O2", "-fno-math-errno", "-DSX_UNFUSED")
+LATER = [("clang", NATIVE), ("gcc", UNFUSED)]
 BUILDS = [
-    pytest.param(
-        compiler, flags, marks=[pytest.mark.slow] * (compiler == "clang" and flags is NATIVE)
-    )
+    pytest.param(compiler, flags, marks=[pytest.mark.slow] * ((compiler, flags) in LATER))
     for compiler in ("gcc", "clang")
-    for flags in (("-O0",), NATIVE, ("-O2", "-fno-math-errno", "-DSX_UNFUSED"))
+    for flags in (("-O0",), NATIVE, UNFUSED)
 ]
 SANITIZED = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 COMPUTED = tuple(d for d in DTYPES if d.compute == d.name)
