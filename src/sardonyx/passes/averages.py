@@ -94,9 +94,10 @@ def added(terms: Sequence[Expr]) -> Expr:
 
 def _windows(s: Compute) -> _Windows | None:
     """s as such a sum; None where it is not one, or its sizes are not known."""
-    fold, x = _sum_of(s) or (None, None)
-    if fold is None or x is None:
+    sums_up = _sum_of(s)
+    if sums_up is None:
         return None
+    fold, x = sums_up
     found = slides(s, x, fold)
     places = tuple(one.place for one in found)
     if not found or s.axes[-len(found) :] != places or found[-1].ends() == (0, places[-1].extent):
@@ -124,9 +125,10 @@ def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
 def _apart(s: Compute) -> tuple[Compute, Compute] | None:
     """The sums of s, in the layout of the planes that they are of, and what s makes of them in
     another one."""
-    fold, x = _sum_of(s) or (None, None)
-    if fold is None or x is None:
+    sums_up = _sum_of(s)
+    if sums_up is None:
         return None
+    fold, x = sums_up
     found = {one.dimension: one.place for one in slides(s, x, fold)}
     rank = len(x.index)
     if not found or list(found) != list(range(rank - len(found), rank)):

@@ -5,7 +5,8 @@
     =>  x'[n, g * M + m, i] = x[n, g, i];  y[n, c, o] = sum over r of x'[n, c, o + r] * w[c, r]
 
 Both factors have all channels as lanes then; each group by itself would fill M of 16. The terms and
-their order are what they were. The copy takes memory, so this is for where that is no concern.
+their order are what they were. The copy takes memory, so this is for where that is no concern, and
+for float32 alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sardonyx import types as t
 from sardonyx.dims import at_least, atom, product
 from sardonyx.kernel.affine import affine, coefficient, expression
 from sardonyx.kernel.c99.contract import LANES, factors
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Load
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
@@ -77,7 +78,7 @@ def _multiplied(launch: Launch, weights: dict[str, Array]) -> tuple[Compute, Loa
         return None
     if name in weights or name_of(launch, w) not in weights or _is_read_elsewhere(x, s):
         return None
-    return (s, x, name) if _is_of_its_group(x, groups, filters, fold) else None
+    return (s, x, name) if _is_of_its_group(x, groups, filters) else None
 
 
 def _is_read_elsewhere(x: Load, s: Compute) -> bool:
@@ -86,16 +87,14 @@ def _is_read_elsewhere(x: Load, s: Compute) -> bool:
     return any(e is not x for e in loads)
 
 
-def _is_of_its_group(x: Load, groups: Axis, filters: Axis, fold: Fold) -> bool:
+def _is_of_its_group(x: Load, groups: Axis, filters: Axis) -> bool:
     """Whether x is read along the groups, one channel for each."""
     free, form = free_axes(*x.index), affine(x.index[1])
     inside = {a for a in free[id(x.index[1])] if a.extent != 1}
-    elsewhere = [i for i in x.index if groups in free[id(i)] or filters in free[id(i)]]
+    others = (i for i in x.index if i is not x.index[1])
+    elsewhere = any({groups, filters} & free[id(i)] for i in others)
     return (
-        inside == {groups}
-        and len(elsewhere) == 1
-        and form is not None
-        and (coefficient(form, groups) == 1 and not inside & set(fold.axes))
+        form is not None and inside == {groups} and coefficient(form, groups) == 1 and not elsewhere
     )
 
 

@@ -78,6 +78,7 @@ SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) 
 }
 #endif
 #else
+#include <string.h>
 SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;
   for (i = 0; i < 8; i++)
@@ -86,7 +87,7 @@ SX_FN void sx_across_8(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
 SX_FN void sx_across_16(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;
   for (i = 0; i < 8; i++)
-    for (j = 0; j < 16; j++) to[i * d + j] = from[j / 2 * s + 2 * i + j % 2];
+    for (j = 0; j < 8; j++) memcpy(to + i * d + 2 * j, from + j * s + 2 * i, 2);
 }
 SX_FN void sx_across_32(uint8_t *to, int64_t d, const uint8_t *from, int64_t s) {
   int i, j;

@@ -135,7 +135,7 @@ def _is_safe(s: Store, loads: Sequence[Load]) -> bool:
     return not s.raw and there and own
 
 
-def round_in_strips(s: For) -> list[Store]:
+def rounding_stores(s: For) -> list[Store]:
     """The stores that are all of s, if each may be a loop of strips by itself: none of several
     reads what they write, nor computes what another does (a loop of all of them does so once)."""
     found = [x for x in s.body if isinstance(x, Store) and rounds_in_strips(x, s.axis)]

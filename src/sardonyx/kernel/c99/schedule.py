@@ -56,7 +56,7 @@ from sardonyx.kernel.c99.print_strip import (
     is_strip,
     print_alone,
     print_rounded,
-    round_in_strips,
+    rounding_stores,
     rounds_in_strips,
 )
 from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
@@ -122,7 +122,7 @@ def _statement(
             share = share_of_loop(s, kernel) if names.threads else None
 
             def loop() -> list[str]:
-                rounding = round_in_strips(s)
+                rounding = rounding_stores(s)
                 if rounding:
                     return [x for one in rounding for x in print_rounded(one, (s.axis,), names)]
                 only = s.body[0]
