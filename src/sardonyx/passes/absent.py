@@ -22,7 +22,7 @@ from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import MOST_ROWS, Contraction, contraction, terms_of
 from sardonyx.kernel.c99.edges import Edge, both, taken
 from sardonyx.kernel.c99.print_product import MOST_LOOPS, rows_of, runs_of
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Load
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import children, walk
@@ -117,7 +117,7 @@ def _is_mended(root: Expr, e: Expr, known: Known) -> bool:
         case Alu("max", (a, b)):
             other = b if a is e else a
             return isinstance(other, Const) and copysign(1.0, other.value) > 0
-        case Alu("mul"):
+        case Alu("mul") | Cast():
             return _is_mended(root, users[0], known)
     return False
 
