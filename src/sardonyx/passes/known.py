@@ -38,7 +38,7 @@ def compute_known(program: Program, fused: bool = True) -> Program:
 def with_known(program: Program, rewriting: Rewriting) -> Program:
     """The program with what reads weights rewritten: from a statement, the weights that its launch
     reads, and those that were made for it so far, to which it adds."""
-    return drop_unused(by_launch(program, partial(_launch, rewriting=rewriting)))
+    return drop_unused(by_launch(program, partial(with_made, rewriting=rewriting)))
 
 
 def known_to(launch: Launch, weights: Mapping[str, Array]) -> dict[Buffer, Array]:
@@ -47,14 +47,15 @@ def known_to(launch: Launch, weights: Mapping[str, Array]) -> dict[Buffer, Array
     return {b: weights[n] for n, b in names if n and n in weights and b is not None}
 
 
-def _launch(
+def with_made(
     launch: Launch,
     tensors: dict[str, TensorType],
     weights: dict[str, Array],
     rewriting: Rewriting,
 ) -> list[Launch]:
+    """The launch rewritten so; the weights that it is given are added."""
     known = known_to(launch, weights)
-    if not known or launch.call is not None:
+    if launch.call is not None:
         return [launch]
     made: dict[Buffer, Array] = {}
     body: list[Stmt] = []

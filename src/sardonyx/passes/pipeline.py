@@ -23,6 +23,7 @@ from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
 from sardonyx.passes.groups import join_shuffles
+from sardonyx.passes.half_tables import look_up_halves
 from sardonyx.passes.halves import hold_halves
 from sardonyx.passes.heads import share_heads
 from sardonyx.passes.held import hold_narrow
@@ -98,6 +99,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         split_batches,
         collapse,
         round_once,
+        *((partial(look_up_halves, fused=fused),) if roomy else ()),
         in_tiles,
     )
 

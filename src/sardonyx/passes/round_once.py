@@ -9,12 +9,13 @@ values; and each reader of a fused result brings its own copy of what it reads: 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Where
+from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Load, Where
 from sardonyx.kernel.ir import Compute, Stmt, expressions, statements
 from sardonyx.kernel.rewrite import rebuilt
 from sardonyx.kernel.walk import children, kind, walk
@@ -58,22 +59,24 @@ def _merged(root: Expr) -> Expr:
         if made is None:
             made = rebuilt(e, done)
             near = _near(made)
-            if near is not None and _is_of(*near):
+            if near is not None and is_of(*near):
                 made = near[0]
             known[key] = made
         done[id(e)] = made
     return done[id(root)]
 
 
-def _is_of(e: Expr, target: DType) -> bool:
-    """Whether the float32 e is a value of the type of 16 bits, or a NaN."""
+def is_of(e: Expr, target: DType, among: Collection[Buffer] = ()) -> bool:
+    """Whether the float32 e is a value of the type of 16 bits, or a NaN; the buffers hold such."""
     match e:
+        case Load(b, _, _, default):
+            return b in among and (default is None or is_of(default, target, among))
         case Cast(x, t.float32):
             return x.dtype is target
         case Const(value, t.float32):
             return float(np.float32(value).astype(target.numpy)) == value
         case Alu("neg" | "abs", (a,)):
-            return _is_of(a, target)
+            return is_of(a, target, among)
         case Alu("min" | "max", (a, b)) | Where(_, a, b):
-            return _is_of(a, target) and _is_of(b, target)
+            return is_of(a, target, among) and is_of(b, target, among)
     return False

@@ -2,6 +2,7 @@
 
 what is read                  sx_widen_f16(q, &in[..]);  .. q[l] ..
 what is rounded on the way    for (l..) f[l] = ..; sx_nears_f16(f);  .. f[l] ..
+what a table has              for (l..) f[l] = ..; sx_look_up_f16(f, table);  .. f[l] ..
 what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 """
 
@@ -13,7 +14,7 @@ from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import canonical
 from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
-from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Load
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.payloads import is_arithmetic
 from sardonyx.kernel.walk import children, walk
@@ -28,8 +29,13 @@ def halves_of(
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
-        value = _half(x)
-        if value is not None:
+        value, table = _half(x), _looked_up(x)
+        if table is not None:
+            b, code = table
+            floats, made = array_of(code, names, lane, here)
+            lines += [*made, f"sx_look_up_f16({floats}, &{names.element(b, ['0'])});"]
+            names.given[x] = f"{floats}[{lane}]"
+        elif value is not None:
             floats, made = array_of(value, names, lane, here)
             lines += [*made, f"sx_nears_f16({floats});"]
             text = f"{floats}[{lane}]"
@@ -41,7 +47,7 @@ def has_halves(e: Expr, axis: Axis) -> bool:
     """Whether float16 are read along the axis, rounded to, or what e is."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    return any(_half(x) is not None for x in always(e, {}))
+    return any(_half(x) is not None or _looked_up(x) is not None for x in always(e, {}))
 
 
 def _takes_any_nan(e: Expr) -> bool:
@@ -82,6 +88,15 @@ def _half(e: Expr) -> Expr | None:
     match e:
         case Cast(Cast(v, t.float16), t.float32) if v.dtype is t.float32:
             return v
+    return None
+
+
+def _looked_up(e: Expr) -> tuple[Buffer, Expr] | None:
+    """The table of an e that is its element, as a float32, and v whose code chooses it, rounded to
+    float16 (passes/half_tables.py)."""
+    match e:
+        case Cast(Load(b, (Cast(Alu("bits", (Cast(v, t.float16),))),), "proven"), t.float32):
+            return (b, v) if b.dtype is t.float16 and v.dtype is t.float32 else None
     return None
 
 

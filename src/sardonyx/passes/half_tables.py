@@ -1,0 +1,197 @@
+"""What many operations make of one float16 alone is looked up in a table of its 65536 results,
+where memory is no concern.
+
+    h = near(..);  y = near(near(near(near(erf(near(h / 1.41))) + 1) * h) * 0.5)    =>   table[h]
+
+near: to float16 and back to float32. A network of float16 rounds between the operations of which
+GELU, Mish or SiLU consist. A look-up takes the time of some twenty operations, and finds what they
+give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from sardonyx import types as t
+from sardonyx.kernel.affine import affine
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    cast,
+    reinterpret,
+)
+from sardonyx.kernel.interpret import evaluate
+from sardonyx.kernel.ir import Compute, Kernel, Store, statements
+from sardonyx.kernel.rewrite import rewrite
+from sardonyx.kernel.walk import children, number, walk
+from sardonyx.passes.constants import drop_unused
+from sardonyx.passes.known import Known, with_made
+from sardonyx.passes.program import Launch, Program, by_launch
+from sardonyx.passes.round_once import is_of
+from sardonyx.types import Array, TensorType
+
+CODES = 1 << 16
+LEAST = 40  # cycles for sixteen numbers that a look-up is shorter than
+ROUNDING, DIVISION = 3, 5  # cycles; of another operation 1
+FEWEST = 1 << 14  # elements that are worth a table
+
+
+def look_up_halves(program: Program, fused: bool = True) -> Program:
+    """The program with such tables in the place of expressions."""
+    tables, halves = _Tables(fused), _halves(program)
+
+    def made(
+        launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+    ) -> list[Launch]:
+        names = zip(launch.kernel.inputs, launch.reads, strict=True)
+        here = {b for b, n in names if b is not None and n in halves}
+        return with_made(launch, tensors, weights, partial(_statement, tables=tables, halves=here))
+
+    return drop_unused(by_launch(program, made))
+
+
+def _halves(program: Program) -> set[str]:
+    """The tensors of float32 between launches whose numbers are float16."""
+    found = set[str]()
+    for launch in program.launches:
+        kernel = launch.kernel
+        names = zip((*kernel.inputs, *kernel.outputs), (*launch.reads, *launch.writes), strict=True)
+        own = {b: n for b, n in names if b is not None and n is not None}
+        here, other = {b for b, n in own.items() if n in found}, set[Buffer]()
+        for s in statements(kernel.body):
+            if isinstance(s, Compute | Store):
+                target = here if s.buffer.root is s.buffer and is_of(s.expr, t.float16, here) else other
+                target.add(s.buffer.root)
+        written = set(kernel.outputs) & here - other
+        found |= {own[b] for b in written if not launch.call and b.dtype is t.float32}
+    return found
+
+
+@dataclass(slots=True, eq=False)
+class _Tables:
+    """What functions of one float16 are for each, by their expressions; None where NaN differ."""
+
+    fused: bool
+    numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    values: dict[int, Array | None] = field(default_factory=dict)
+    axis: Axis = field(default_factory=lambda: Axis("code", CODES))
+    x: Buffer = field(default_factory=lambda: Buffer("x", t.float16, (CODES,)))
+    halves: Expr = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.halves = Cast(Load(self.x, (self.axis,)), t.float32)
+
+    def of(self, e: Expr, h: Expr) -> Array | None:
+        """What e, which fixed numbers and h decide, is for each h, by its code."""
+        e = rewrite(e, {h: self.halves})
+        key = number(e, self.numbers)
+        if key not in self.values:
+            self.values[key] = self._evaluated(e)
+        return self.values[key]
+
+    def _evaluated(self, e: Expr) -> Array | None:
+        made = Buffer("table", t.float16, (CODES,))
+        body = (Compute(made, (self.axis,), cast(e, t.float16)),)
+        kernel = Kernel("table", (self.x,), (made,), (), (), body)
+        codes = np.arange(CODES, dtype=np.uint16).view(np.float16)
+        (values,) = evaluate(kernel, [codes], self.fused)
+        unknown = values.view(np.uint16)[np.isnan(codes)]
+        return values if (unknown == unknown[0]).all() else None
+
+
+def _statement(
+    s: Compute,
+    known: Known,
+    made: dict[Buffer, Array],
+    tables: _Tables,
+    halves: Collection[Buffer],
+) -> Compute:
+    if prod(a.extent for a in s.axes if isinstance(a.extent, int)) < FEWEST:
+        return s
+    numbers = {e: _number(e, known) for e in walk(s.expr) if isinstance(e, Load)}
+    root = rewrite(s.expr, {e: c for e, c in numbers.items() if c is not None})
+    found: dict[Expr, Expr] = {}
+    for e, h in _functions(root, halves):
+        values = tables.of(e, h)
+        if values is not None:
+            b = next((b for b, w in made.items() if w is values), None)
+            b = b or Buffer(f"table{len(made)}", t.float16, (CODES,))
+            made[b] = values
+            x = h.x.x if isinstance(h, Cast) and isinstance(h.x, Cast) else h
+            code = cast(reinterpret(Cast(x, t.float16), t.uint16), t.int64)
+            found[e] = Cast(Load(b, (code,)), t.float32)
+    return replace(s, expr=rewrite(root, found)) if found else s
+
+
+def _number(e: Load, known: Known) -> Const | None:
+    """The number that e is, of a weight."""
+    place = [affine(i) for i in e.index]
+    plain = e.mode == "proven" and e.buffer in known and e.dtype.is_float
+    if not plain or not all(isinstance(i, int) for i in place):
+        return None
+    return Const(float(known[e.buffer][tuple(place)]), e.dtype)
+
+
+def _functions(root: Expr, halves: Collection[Buffer]) -> list[tuple[Expr, Expr]]:
+    """The largest roundings to float16 that are long functions of one float16, and that."""
+    sources = _sources(root, halves)
+    found: dict[Expr, Expr] = {}
+    todo, seen = [root], set[Expr]()
+    while todo:
+        e = todo.pop()
+        if e in seen or isinstance(e, Fold | Iterate):
+            continue
+        seen.add(e)
+        (h, *others) = sources[e] or (e,)
+        if _is_rounded(e) and not others and h is not e and _cost(e, h) >= LEAST:
+            found[e] = h
+        else:
+            todo += children(e)
+    return list(found.items())
+
+
+def _sources(root: Expr, halves: Collection[Buffer]) -> dict[Expr, frozenset[Expr]]:
+    """What decides each expression, numbers aside: one float16 below it, or what it is itself."""
+    found: dict[Expr, frozenset[Expr]] = {}
+    for e in walk(root):
+        below = frozenset[Expr]().union(*(found[c] for c in children(e)))
+        opaque = isinstance(e, Load | Fold | Iterate) or not (children(e) or isinstance(e, Const))
+        alone = len(below) < 2 and all(is_of(h, t.float16, halves) for h in below)
+        found[e] = below if alone and not opaque else frozenset({e})
+    return found
+
+
+def _is_rounded(e: Expr) -> bool:
+    """Whether e is a float16, as a float32."""
+    return isinstance(e, Cast) and e.dtype is t.float32 and e.x.dtype is t.float16
+
+
+def _cost(e: Expr, h: Expr) -> int:
+    """The cycles of e, once h is known."""
+    todo, seen, cycles = [e], {h}, 0
+    while todo:
+        x = todo.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        match x:
+            case Alu("div"):
+                cycles += DIVISION
+            case Alu():
+                cycles += 1
+            case Cast(dtype=t.float16):
+                cycles += ROUNDING
+        todo += children(x)
+    return cycles
