@@ -29,7 +29,7 @@ def halves_of(
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
-        value, table = _half(x), _looked_up(x)
+        value, table = _half(x), looked_up(x)
         if table is not None:
             b, code = table
             floats, made = array_of(code, names, lane, here)
@@ -47,7 +47,7 @@ def has_halves(e: Expr, axis: Axis) -> bool:
     """Whether float16 are read along the axis, rounded to, or what e is."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    return any(_half(x) is not None or _looked_up(x) is not None for x in always(e, {}))
+    return any(_half(x) is not None or looked_up(x) is not None for x in always(e, {}))
 
 
 def _takes_any_nan(e: Expr) -> bool:
@@ -91,7 +91,7 @@ def _half(e: Expr) -> Expr | None:
     return None
 
 
-def _looked_up(e: Expr) -> tuple[Buffer, Expr] | None:
+def looked_up(e: Expr) -> tuple[Buffer, Expr] | None:
     """The table of an e that is its element, as a float32, and v whose code chooses it, rounded to
     float16 (passes/half_tables.py)."""
     match e:

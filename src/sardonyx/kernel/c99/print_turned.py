@@ -11,15 +11,17 @@ computed one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat
-from sardonyx.kernel.c99.strips import hoisted, used
+from sardonyx.kernel.c99.print_halves import has_halves, looked_up
+from sardonyx.kernel.c99.print_strip import print_strip
+from sardonyx.kernel.c99.strips import hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Iterate, Load, Size, Where
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import free_axes, walk
 
@@ -56,7 +58,8 @@ def turned_of(s: Compute, p: Axis) -> Turned | None:
     if isinstance(value, Load) or not plain or any(isinstance(e, Fold | Iterate) for e in nodes):
         return None
     free, across = free_axes(value), list[Load]()
-    for e in (e for e in loads if last in free[id(e)]):
+    tables = {id(e.x) for e in nodes if isinstance(e, Cast) and looked_up(e)}
+    for e in (e for e in loads if last in free[id(e)] and id(e) not in tables):
         address = flat(e)
         steps = [None if address is None else coefficient(address, a) for a in (p, last)]
         if steps[0] == 1 and steps[1] not in (None, 0, 1) and e.dtype is t.float32:
@@ -136,11 +139,17 @@ def _whole(
             ),
         ]
         tiles[e] = f"{tile}[{a}][{b}]"
-    element = _element(s, found.value, found, names, (i, j), tiles)
     points = [f"const int64_t {i} = {begin[0]} + {a};", f"const int64_t {j} = {begin[1]} + {b};"]
+    lines.append(f"for (int64_t {a} = {new[0]}; {a} < {TILE}; {a}++) {{")
+    if new[1] == "0" and has_halves(found.value, last):
+        given, names.given = names.given, {**names.given, found.p: i, last: j, **tiles}
+        row = replace(strip_of(s, last, names), expr=found.value)
+        element = print_strip(row, names, b, points[1], str(TILE))
+        names.given = given
+        return [*lines, *used(points[0], element), *element, "}"]
+    element = _element(s, found.value, found, names, (i, j), tiles)
     return [
         *lines,
-        f"for (int64_t {a} = {new[0]}; {a} < {TILE}; {a}++) {{",
         f"sx_apart() for (int64_t {b} = {new[1]}; {b} < {TILE}; {b}++) {{",
         *(line for x in points for line in used(x, element)),
         *(*element, "}", "}"),
