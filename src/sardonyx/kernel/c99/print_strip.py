@@ -119,7 +119,7 @@ def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     return (
         not (isinstance(axis.extent, int) and axis.extent < LANES)
         and not any(isinstance(e, Fold | Iterate) for e in nodes)
-        and all(e.mode == "proven" for e in loads)
+        and all(e.mode != "trap" for e in loads)
         and is_along(index, s.buffer.shape, axis)
         and (isinstance(s, Compute) or _is_safe(s, loads))
     )
