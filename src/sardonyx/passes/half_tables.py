@@ -72,7 +72,9 @@ def _halves(program: Program) -> set[str]:
         here, other = {b for b, n in own.items() if n in found}, set[Buffer]()
         for s in statements(kernel.body):
             if isinstance(s, Compute | Store):
-                target = here if s.buffer.root is s.buffer and is_of(s.expr, t.float16, here) else other
+                target = (
+                    here if s.buffer.root is s.buffer and is_of(s.expr, t.float16, here) else other
+                )
                 target.add(s.buffer.root)
         written = set(kernel.outputs) & here - other
         found |= {own[b] for b in written if not launch.call and b.dtype is t.float32}

@@ -244,9 +244,9 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #define SX_LONG 256 /* terms in which a line comes, and beside which asking for it takes little */
 #define SX_NEEDS_OUT(s, t, b) SX_WRITTEN(e->out + to[t] + b * e->apart);
 #define SX_NEEDS_REST(s, t, b) SX_AHEAD(e->rest + from[t] + b * e->away);
-  if (part->plain && runs * terms >= SX_LONG) {
+  if (part->places && runs * terms >= SX_LONG) {
     const int lo = 0, hi = n;
-    const sx_plain *const e = part->plain;
+    const sx_plain *const e = part->places;
     const int64_t *const to = at + SX_CHUNK, *const from = to + SX_CHUNK;
     SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_OUT, s)
     if (e->rest) { SX_OVER_IN(SX_TO_SUMS, SX_NEEDS_REST, s) }

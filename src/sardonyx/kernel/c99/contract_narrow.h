@@ -216,13 +216,13 @@ SX_TILE void sx_n_some(const sx_chunk *c, int64_t t, int64_t b, int64_t nb) {
     SX_N_KINDS(SX_N_CASES)
   }
   for (i = 0; i < nb; i++) {
-    const sx_part none = {0, 0, 0, 0, run->s, 0, 0, 0};
+    const sx_part none = {0, 0, 0, 0, run->s, 0, 0, 0, 0};
     sx_chunk own = *c;
     sx_part part = none;
     sx_plain plain;
     const int done = 16 * (b + i + 1) <= lanes;
     own.acc += 64 * n * i;
-    if (done) plain = sx_plain_from(*c->g->plain, b + i, 1), part.plain = &plain;
+    if (done) plain = sx_plain_from(*c->g->plain, b + i, 1), part.plain = part.places = &plain;
     sx_pass(&sx_floats, sx_any_tile, &own, t, t + count, b + i, 1, 0, 0, &part, 0, !done);
   }
 }
@@ -247,7 +247,7 @@ SX_TILE void sx_n_blocks(const sx_chunk *c, int64_t b, int64_t nb, int done) {
   float *const wide = (float *)(void *)(((uintptr_t)room + 63) & ~(uintptr_t)63);
   int64_t at[2], on[2] = {0, 0}, k = 0, i;
   sx_plain plain;
-  sx_part part = {at, on, 1, 0, run->s, SX_N_PART, 0, 0};
+  sx_part part = {at, on, 1, 0, run->s, SX_N_PART, 0, 0, 0};
   sx_product g = *c->g;
   sx_chunk own = *c;
   own.g = &g;
@@ -266,7 +266,7 @@ SX_TILE void sx_n_blocks(const sx_chunk *c, int64_t b, int64_t nb, int done) {
     }
     at[0] = at[1] = run->x + k * run->s;
     part.n = end - k;
-    if (last && done) part.plain = &plain;
+    if (last && done) part.plain = part.places = &plain;
     sx_pass(&sx_floats, sx_any_tile, &own, 0, c->count, b, nb, (const char *)wide, (uintptr_t)wide, &part, k == 0,
             last && !done);
     k = end;

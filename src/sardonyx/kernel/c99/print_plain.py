@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import inf
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, atom
+from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import coefficient, position
 from sardonyx.kernel.c99.contract import (
     LANES,
@@ -25,12 +25,18 @@ from sardonyx.kernel.c99.contract import (
     is_multiple,
     merged,
     merged_with,
+    terms_of,
 )
 from sardonyx.kernel.c99.print_finish import blocks_of, finishing
 from sardonyx.kernel.c99.spelling import literal
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, is_bound
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load
+from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
+
+
+LONG = 256  # terms: SX_LONG of contract.h
+FAR = 1 << 17  # elements that push others out of the second cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +69,7 @@ class Plain:
     most: float
     scale: Expr | None
     rounded: Bytes | None = None
+    asked: bool = False  # only its lines are asked for: sums are finished elsewhere
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +88,8 @@ def finished(
     """The declarations of what finishes the sums of c, and the fields of sx_product for it."""
     lines = [] if p is None else _declared(p, c, names)
     plain = "0" if p is None else "&plain"
-    if p is not None and p.rounded is None and is_multiple(c.lanes.extent, LANES):
+    alone = p is not None and p.rounded is None and not p.asked
+    if alone and is_multiple(c.lanes.extent, LANES):
         return lines, [plain, "0", "0"]
     number = len(helpers)
     return [*lines, finishing(c, names, helpers)], [plain, f"@_finish{number}", "&self"]
@@ -111,6 +119,27 @@ def plain_of(c: Contraction) -> Plain | None:
     if len(rows) > MOST_ROWS:
         return None
     return Plain(rows, out, bias, slope, rest, least, most, scale)
+
+
+def asked_of(c: Contraction) -> Plain | None:
+    """Where what becomes of long sums is written, far away, and what it reads of such a shape: both
+    are asked for before the sums are there."""
+    s, terms = c.compute, terms_of(c.fold)
+    if c.fold.dtype is not t.float32 or s.buffer.dtype is not t.float32:
+        return None
+    size = product(s.buffer.shape)
+    if (isinstance(terms, int) and terms < LONG) or (isinstance(size, int) and size < FAR):
+        return None
+    out = place_of(s.buffer, s.axes, c)
+    if out is None:
+        return None
+    loads = [e for e in walk(rewrite(s.expr, {c.fold: Const(0.0, t.float32)})) if is_read(e)]
+    found = [place_of(e.buffer, e.index, c) for e in loads if e.dtype is t.float32]
+    rest = next((x for x in found if x is not None and not x.is_vector), None)
+    rows = rows_with(c, out, rest)
+    if len(rows) > MOST_ROWS:
+        return None
+    return Plain(rows, out, None, None, rest, -inf, inf, None, asked=True)
 
 
 def rows_with(
@@ -199,6 +228,7 @@ def _declared(p: Plain, c: Contraction, names: Writer) -> list[str]:
     lanes = blocks_of(c) * LANES if c.n else c.lanes.extent
     for w in c.n:
         lanes = lanes * w.extent
+    lanes = 0 if p.asked else lanes
     places = [_pointer(x, p, names) for x in (p.out, p.bias, p.slope, p.rest)]
     missing: list[Dim] = [0] * (MOST_ROWS - len(p.rows))
     steps = [d for i in (0, 1) for d in (*missing, *(others[i] for _, others in p.rows))]

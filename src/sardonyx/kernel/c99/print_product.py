@@ -23,7 +23,7 @@ from sardonyx.kernel.c99.contract import (
 )
 from sardonyx.kernel.c99.held import Held, declared, held_of, parts_of
 from sardonyx.kernel.c99.print_finish import blocks_of
-from sardonyx.kernel.c99.print_plain import Plain, address_text, finished, plain_of
+from sardonyx.kernel.c99.print_plain import Plain, address_text, asked_of, finished, plain_of
 from sardonyx.kernel.c99.print_plain_u8 import plain_of_bytes
 from sardonyx.kernel.c99.print_share import Scope, shared_batch
 from sardonyx.kernel.c99.share import can_share
@@ -76,7 +76,7 @@ def packed_product(s: Compute) -> Product | None:
         return None
     if not is_walked(c):
         return None
-    plain = plain_of(c) or plain_of_bytes(c)
+    plain = plain_of(c) or plain_of_bytes(c) or asked_of(c)
     plain = None if plain is not None and len(plain.rows) > MOST_ROWS else plain
     rows = rows_of(c) if plain is None else [w for w, _ in plain.rows]
     return Product(c, packed, tuple(rows), tuple(runs_of(c)), pairs, plain, held)

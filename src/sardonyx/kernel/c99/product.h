@@ -125,7 +125,7 @@ typedef struct sx_part {
   const int64_t *at, *on;
   int64_t count, n, s, rows;
   const unsigned char *pairs;
-  const sx_plain *plain;
+  const sx_plain *plain, *places;
 } sx_part;
 /* A tile of n rows and nb blocks. at: of each row in x, at + SX_CHUNK: its `to`, at + 2 * SX_CHUNK: its `from`; wb:
    between blocks of w; soon: weights that the next pass reads; fresh: sums start at 0, else at acc[nb][n][16]; times:
@@ -236,10 +236,10 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
     for (p = 0; p < runs || (p == 0 && r == g->count - 1);) {
       const int64_t count = runs - p < most ? runs - p : most;
       const char *const next = w + 16 * rows * count * k->size;
-      sx_part part = {at, on + 1, 0, 0, run->s, rows, 0, 0};
+      sx_part part = {at, on + 1, 0, 0, run->s, rows, 0, 0, 0};
       int64_t i, ahead, t = 0;
       last = r == g->count - 1 && p + (count ? count : 1) >= runs;
-      if (last && done) plain = sx_plain_from(*g->plain, b, nb), part.plain = &plain;
+      if (last && g->plain) plain = sx_plain_from(*g->plain, b, nb), part.plain = done ? &plain : 0, part.places = &plain;
       for (i = 0; i < c->some; i++) {
         const sx_group *const q = c->groups + i;
         const uintptr_t soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
