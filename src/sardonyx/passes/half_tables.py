@@ -43,9 +43,9 @@ from sardonyx.passes.round_once import is_of
 from sardonyx.types import Array, TensorType
 
 CODES = 1 << 16
-LEAST = 40  # cycles for sixteen numbers that a look-up is shorter than
-ROUNDING, DIVISION = 3, 5  # cycles; of another operation 1
-FEWEST = 1 << 14  # elements that are worth a table
+LANES = 16
+ROUNDING, DIVISION, LOOK_UP = 4, 6, 15  # cycles for sixteen numbers; of another operation 1
+TABLE = 40_000  # cycles for what a launch reads of a table that is far
 
 
 def look_up_halves(program: Program, fused: bool = True) -> Program:
@@ -120,12 +120,16 @@ def _statement(
     tables: _Tables,
     halves: Collection[Buffer],
 ) -> Compute:
-    if prod(a.extent for a in s.axes if isinstance(a.extent, int)) < FEWEST:
-        return s
-    numbers = {e: _number(e, known) for e in walk(s.expr) if isinstance(e, Load)}
-    root = rewrite(s.expr, {e: c for e, c in numbers.items() if c is not None})
+    elements = prod(a.extent for a in s.axes if isinstance(a.extent, int))
+    least = LOOK_UP + TABLE * LANES // max(elements, 1)
+    numbers: dict[Expr, Expr] = {}
+    for x in walk(s.expr):
+        value = _number(x, known) if isinstance(x, Load) else None
+        if value is not None:
+            numbers[x] = value
+    root = rewrite(s.expr, numbers)
     found: dict[Expr, Expr] = {}
-    for e, h in _functions(root, halves):
+    for e, h in _functions(root, halves, least):
         values = tables.of(e, h)
         if values is not None:
             b = next((b for b, w in made.items() if w is values), None)
@@ -139,15 +143,16 @@ def _statement(
 
 def _number(e: Load, known: Known) -> Const | None:
     """The number that e is, of a weight."""
-    place = [affine(i) for i in e.index]
+    place = [i for i in map(affine, e.index) if isinstance(i, int)]
     plain = e.mode == "proven" and e.buffer in known and e.dtype.is_float
-    if not plain or not all(isinstance(i, int) for i in place):
+    if not plain or len(place) < len(e.index):
         return None
     return Const(float(known[e.buffer][tuple(place)]), e.dtype)
 
 
-def _functions(root: Expr, halves: Collection[Buffer]) -> list[tuple[Expr, Expr]]:
-    """The largest roundings to float16 that are long functions of one float16, and that."""
+def _functions(root: Expr, halves: Collection[Buffer], least: int) -> list[tuple[Expr, Expr]]:
+    """The largest roundings to float16 that are functions of one float16 of at least so many
+    cycles, and that."""
     sources = _sources(root, halves)
     found: dict[Expr, Expr] = {}
     todo, seen = [root], set[Expr]()
@@ -157,7 +162,7 @@ def _functions(root: Expr, halves: Collection[Buffer]) -> list[tuple[Expr, Expr]
             continue
         seen.add(e)
         (h, *others) = sources[e] or (e,)
-        if _is_rounded(e) and not others and h is not e and _cost(e, h) >= LEAST:
+        if _is_rounded(e) and not others and h is not e and _cost(e, h) >= least:
             found[e] = h
         else:
             todo += children(e)

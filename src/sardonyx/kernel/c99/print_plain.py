@@ -30,10 +30,9 @@ from sardonyx.kernel.c99.contract import (
 from sardonyx.kernel.c99.print_finish import blocks_of, finishing
 from sardonyx.kernel.c99.spelling import literal
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, is_bound
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Load
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Load
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
-
 
 LONG = 256  # terms: SX_LONG of contract.h
 FAR = 1 << 17  # elements that push others out of the second cache
@@ -133,7 +132,8 @@ def asked_of(c: Contraction) -> Plain | None:
     out = place_of(s.buffer, s.axes, c)
     if out is None:
         return None
-    loads = [e for e in walk(rewrite(s.expr, {c.fold: Const(0.0, t.float32)})) if is_read(e)]
+    sums: dict[Fold, Expr] = {c.fold: Const(0.0, t.float32)}
+    loads = [e for e in walk(rewrite(s.expr, sums)) if isinstance(e, Load) and is_read(e)]
     found = [place_of(e.buffer, e.index, c) for e in loads if e.dtype is t.float32]
     rest = next((x for x in found if x is not None and not x.is_vector), None)
     rows = rows_with(c, out, rest)
