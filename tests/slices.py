@@ -11,7 +11,16 @@ import numpy as np
 import seeded
 from kernels import edges
 from nets import Net
-from slices_networks import convolutional, half_rows, halves, ints, tiles, transformer, weights
+from slices_networks import (
+    convolutional,
+    half_rows,
+    half_tables,
+    halves,
+    ints,
+    tiles,
+    transformer,
+    weights,
+)
 
 from sardonyx import types as t
 from sardonyx.graph import Graph
@@ -316,6 +325,7 @@ PARTS: dict[str, Callable[[Net], None]] = {
     "bfloat16": other_floats(t.bfloat16),
     "rounded": rounded,
     "half_rows": half_rows,
+    "half_tables": half_tables,
     "edge_integers": edge_integers,
     "casts": casts,
     "moves": moves,

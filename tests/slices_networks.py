@@ -90,6 +90,19 @@ def half_rows(net: Net) -> None:
     net.give(share, net.op("Mul", net.op("Mul", y, half), np.float16(0.5)))
 
 
+def half_tables(net: Net) -> None:
+    """Long functions of one float16: of every one, and of sums of products, rows of which fill no
+    strips."""
+
+    def function(x: str) -> str:
+        return net.op("Mul", x, net.op("Add", net.op("Erf", x), np.float16(1)))
+
+    x = net.feed("codes16", np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(256, 256))
+    rows = net.feed("tables16", seeded.normal("tables16", 250, 50).astype(np.float16))
+    w = seeded.normal("tables16w", 50, 72).astype(np.float16)
+    net.give(function(x), function(net.op("MatMul", rows, w)))
+
+
 # A transformer block: two sequences of nine tokens, four heads of five.
 
 

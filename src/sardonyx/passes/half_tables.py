@@ -120,6 +120,8 @@ def _statement(
     tables: _Tables,
     halves: Collection[Buffer],
 ) -> Compute:
+    if not any(isinstance(e, Cast) and e.dtype is t.float16 for e in walk(s.expr)):
+        return s
     elements = prod(a.extent for a in s.axes if isinstance(a.extent, int))
     least = LOOK_UP + TABLE * LANES // max(elements, 1)
     numbers: dict[Expr, Expr] = {}
@@ -137,7 +139,8 @@ def _statement(
             made[b] = values
             x = h.x.x if isinstance(h, Cast) and isinstance(h.x, Cast) else h
             code = cast(reinterpret(Cast(x, t.float16), t.uint16), t.int64)
-            found[e] = Cast(Load(b, (code,)), t.float32)
+            number = Cast(Load(b, (code,)), t.float32)
+            found[e] = cast(number, e.dtype)
     return replace(s, expr=rewrite(root, found)) if found else s
 
 
@@ -162,7 +165,8 @@ def _functions(root: Expr, halves: Collection[Buffer], least: int) -> list[tuple
             continue
         seen.add(e)
         (h, *others) = sources[e] or (e,)
-        if _is_rounded(e) and not others and h is not e and _cost(e, h) >= least:
+        ends = _is_rounded(e) or (e is root and e.dtype is t.float16 and isinstance(e, Cast))
+        if ends and not others and h is not e and _cost(e, h) >= least:
             found[e] = h
         else:
             todo += children(e)
