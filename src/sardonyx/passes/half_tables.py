@@ -67,17 +67,16 @@ def _halves(program: Program) -> set[str]:
     found = set[str]()
     for launch in program.launches:
         kernel = launch.kernel
-        names = zip((*kernel.inputs, *kernel.outputs), (*launch.reads, *launch.writes), strict=True)
-        own = {b: n for b, n in names if b is not None and n is not None}
-        here, other = {b for b, n in own.items() if n in found}, set[Buffer]()
+        read = zip(kernel.inputs, launch.reads, strict=True)
+        here, other = {b for b, n in read if b is not None and n in found}, set[Buffer]()
         for s in statements(kernel.body):
             if isinstance(s, Compute | Store):
-                target = (
-                    here if s.buffer.root is s.buffer and is_of(s.expr, t.float16, here) else other
-                )
-                target.add(s.buffer.root)
-        written = set(kernel.outputs) & here - other
-        found |= {own[b] for b in written if not launch.call and b.dtype is t.float32}
+                fits = s.buffer.root is s.buffer and is_of(s.expr, t.float16, here)
+                (here if fits else other).add(s.buffer.root)
+        for b, name in zip(kernel.outputs, launch.writes, strict=True):
+            if b in here - other and b.dtype is t.float32 and launch.call is None:
+                found.add(name)
+        found |= {launch.writes[o] for o, i in kernel.views if launch.reads[i] in found}
     return found
 
 
@@ -134,13 +133,12 @@ def _statement(
     for e, h in _functions(root, halves, least):
         values = tables.of(e, h)
         if values is not None:
-            b = next((b for b, w in made.items() if w is values), None)
-            b = b or Buffer(f"table{len(made)}", t.float16, (CODES,))
+            same = (b for b, w in made.items() if w is values)
+            b = next(same, None) or Buffer(f"table{len(made)}", t.float16, (CODES,))
             made[b] = values
             x = h.x.x if isinstance(h, Cast) and isinstance(h.x, Cast) else h
             code = cast(reinterpret(Cast(x, t.float16), t.uint16), t.int64)
-            number = Cast(Load(b, (code,)), t.float32)
-            found[e] = cast(number, e.dtype)
+            found[e] = cast(Cast(Load(b, (code,)), t.float32), e.dtype)
     return replace(s, expr=rewrite(root, found)) if found else s
 
 
