@@ -263,7 +263,7 @@ SX_TILE void sx_m_chunk(const sx_target *k, const sx_chunk *c, int64_t terms, in
     const uint8_t n = (uint8_t)high, fours = (uint8_t)(terms / 4);
     const uint16_t bytes = (uint16_t)terms;
     const sx_m_shape shape = {1, 0, {0}, {64, 64, 64, 64, bytes, bytes, 64, 64}, {n, n, n, n, n, n, fours, fours}};
-    sx_part part = {begin, on + 1, 0, run->n, 1, rows, 0, 0};
+    sx_part part = {begin, on + 1, 0, run->n, 1, rows, 0, 0, 0};
     part.count = sx_taken(run, q, 0, run->d0 * run->d1 * run->d2, rows, begin, on, &ahead);
     sx_m_shaped(shape);
     sx_m_blocks(k, c, lines, some, high, &part, ahead, terms, b0, b1);

@@ -95,7 +95,9 @@ def looked_up(e: Expr) -> tuple[Buffer, Expr] | None:
     """The table of an e that is its element, as a float32, and v whose code chooses it, rounded to
     float16 (passes/half_tables.py)."""
     match e:
-        case Cast(Load(b, (Cast(Alu("bits", (Cast(v, t.float16),))),), "proven"), t.float32):
+        case Cast(
+            Load(b, (Cast(Alu("bits", (Cast(v, t.float16),), t.uint16)),), "proven"), t.float32
+        ):
             return (b, v) if b.dtype is t.float16 and v.dtype is t.float32 else None
     return None
 

@@ -18,8 +18,8 @@ typedef void sx_finish(const void *self, const void *acc, int64_t row, int64_t c
    y0, y1, y2: the steps of `to` for the rows' axes, outermost first, r0, r1, r2 those of `from`; apart and away: for
    blocks; next: of bias and slope for blocks. bias, rest: 0 where there is none. with: 1 where there is `least`, plus
    2 where there is `most`, which is not 0, 4 where there is `scale`, 8 where there is `slope`, and 16 where sums may
-   then be -0 and are not to be. lanes: of all blocks. zero: what is added to the bias, +0 where `least` is 0, else
-   -0, which changes nothing.
+   then be -0 and are not to be. lanes: of all blocks; 0: the places alone are meant, finish takes all. zero: what is
+   added to the bias, +0 where `least` is 0, else -0, which changes nothing.
    Of int32 sums, with 32, all of uint8 but int32 bias and float slope (of each lane with 8, else one):
      out[to] = byte((sum + bias[lane]) * slope[lane], zero); byte(x, z) = min(max(rint(x) + z, 0), 255), or with 64
      out[to] = byte((byte(.., least) - least) * scale + (rest[from] - less) * most, zero) */
@@ -120,7 +120,8 @@ SX_OWN void sx_quieted(const sx_plain *p, const int64_t *to, int64_t rows, int64
 }
 /* Runs of terms that are taken in one pass: where each begins in x, and once more the last; how far on the next
    begins in w; rows of 16 that w has for each, filled up to the terms that are taken at a time; what is known of pairs
-   of them, or 0. What becomes of the sums from the tile's first block on, where they are now complete; or 0. */
+   of them, or 0. What becomes of the sums from the tile's first block on, where they are now complete; its places,
+   which are asked for; or 0. */
 typedef struct sx_part {
   const int64_t *at, *on;
   int64_t count, n, s, rows;
