@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from nets import Net, check_engines
 from test_threads import small_units  # noqa: F401 (a fixture)
 
@@ -118,6 +119,21 @@ def test_one_number_for_all_sums_is_multiplied_in_registers() -> None:
 
 def test_scheduled_equals_plain_equals_machine() -> None:
     check_engines(net())
+
+
+@pytest.mark.parametrize("lanes", [448, 450])
+def test_lines_of_long_sums_are_asked_for_and_change_nothing(lanes: int) -> None:
+    rows, terms = 300, 260
+    made, rng = Net(), np.random.default_rng(5)
+    x, r = (made.feed(n, values(rng, 0, rows, k)) for n, k in (("x", terms), ("r", lanes)))
+    y = made.op("MatMul", x, values(rng, 0, terms, lanes))
+    made.give(made.op("Tanh", made.op("Add", y, r)))
+    program = optimise(lower(made.graph(), overridable=False))
+    printed = "".join(print_scheduled(launch.kernel).text for launch in program.launches)
+    assert "&plain, @_finish0, &self" in printed
+    engines = (NativeEngine(made.graph(), schedule=s) for s in (True, False))
+    (a,), (b,) = (e.run(made.feeds).values() for e in engines)
+    assert a.tobytes() == b.tobytes()
 
 
 def test_every_height_of_a_tile_with_few_terms_and_many() -> None:
