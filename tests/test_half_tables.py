@@ -105,3 +105,13 @@ def test_numbers_of_float32_have_no_table() -> None:
     x = made.op("Neg", made.feed("x", some(256, 64).astype(np.float32)))
     made.give(made.op("Erf", x), made.op("Cast", made.op("Erf", x), to=t.float16.onnx))
     assert tables(made) == []
+
+
+def test_a_part_that_is_no_float16_has_no_table() -> None:
+    made = Net()
+    x = made.op("Neg", made.feed("x", some(128, 256)))
+    wide = made.op("Neg", made.feed("z", some(128, 256, seed=1).astype(np.float32) / np.float32(3)))
+    y = made.op("Concat", made.op("Cast", x, to=t.float32.onnx), wide, axis=0)
+    z = made.op("MatMul", y, np.eye(256, dtype=np.float32))
+    made.give(z, made.op("Cast", made.op("Erf", y), to=t.float16.onnx))
+    check_engines(made)

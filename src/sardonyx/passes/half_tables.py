@@ -32,6 +32,7 @@ from sardonyx.kernel.expr import (
     cast,
     reinterpret,
 )
+from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Store, statements
 from sardonyx.kernel.rewrite import rewrite
@@ -43,7 +44,9 @@ from sardonyx.passes.round_once import is_of
 from sardonyx.types import Array, TensorType
 
 CODES = 1 << 16
-LANES = 16
+CODE = Axis("code", CODES)
+X = Buffer("x", t.float16, (CODES,))
+EACH = Cast(Load(X, (CODE,)), t.float32)  # every float16, by its code
 ROUNDING, DIVISION, LOOK_UP = 4, 6, 15  # cycles for sixteen numbers; of another operation 1
 TABLE = 40_000  # cycles for what a launch reads of a table that is far
 
@@ -63,8 +66,8 @@ def look_up_halves(program: Program, fused: bool = True) -> Program:
 
 
 def _halves(program: Program) -> set[str]:
-    """The tensors of float32 between launches whose numbers are float16."""
-    found = set[str]()
+    """The tensors of float32 between launches whose numbers are float16, whoever writes parts."""
+    found, refused = set[str](), set[str]()
     for launch in program.launches:
         kernel = launch.kernel
         read = zip(kernel.inputs, launch.reads, strict=True)
@@ -73,10 +76,11 @@ def _halves(program: Program) -> set[str]:
             if isinstance(s, Compute | Store):
                 fits = s.buffer.root is s.buffer and is_of(s.expr, t.float16, here)
                 (here if fits else other).add(s.buffer.root)
+        views = {launch.writes[o] for o, i in kernel.views if launch.reads[i] in found}
         for b, name in zip(kernel.outputs, launch.writes, strict=True):
-            if b in here - other and b.dtype is t.float32 and launch.call is None:
-                found.add(name)
-        found |= {launch.writes[o] for o, i in kernel.views if launch.reads[i] in found}
+            fits = name in views or (b in here - other and b.dtype is t.float32)
+            (found if fits and launch.call is None else refused).add(name)
+        found -= refused
     return found
 
 
@@ -87,16 +91,10 @@ class _Tables:
     fused: bool
     numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     values: dict[int, Array | None] = field(default_factory=dict)
-    axis: Axis = field(default_factory=lambda: Axis("code", CODES))
-    x: Buffer = field(default_factory=lambda: Buffer("x", t.float16, (CODES,)))
-    halves: Expr = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.halves = Cast(Load(self.x, (self.axis,)), t.float32)
 
     def of(self, e: Expr, h: Expr) -> Array | None:
         """What e, which fixed numbers and h decide, is for each h, by its code."""
-        e = rewrite(e, {h: self.halves})
+        e = rewrite(e, {h: EACH})
         key = number(e, self.numbers)
         if key not in self.values:
             self.values[key] = self._evaluated(e)
@@ -104,8 +102,8 @@ class _Tables:
 
     def _evaluated(self, e: Expr) -> Array | None:
         made = Buffer("table", t.float16, (CODES,))
-        body = (Compute(made, (self.axis,), cast(e, t.float16)),)
-        kernel = Kernel("table", (self.x,), (made,), (), (), body)
+        body = (Compute(made, (CODE,), cast(e, t.float16)),)
+        kernel = Kernel("table", (X,), (made,), (), (), body)
         codes = np.arange(CODES, dtype=np.uint16).view(np.float16)
         (values,) = evaluate(kernel, [codes], self.fused)
         unknown = values.view(np.uint16)[np.isnan(codes)]
@@ -162,23 +160,23 @@ def _functions(root: Expr, halves: Collection[Buffer], least: int) -> list[tuple
         if e in seen or isinstance(e, Fold | Iterate):
             continue
         seen.add(e)
-        (h, *others) = sources[e] or (e,)
+        h = sources[e]
         ends = _is_rounded(e) or (e is root and e.dtype is t.float16 and isinstance(e, Cast))
-        if ends and not others and h is not e and _cost(e, h) >= least:
+        if ends and h is not None and h is not e and _cost(e, h) >= least:
             found[e] = h
         else:
             todo += children(e)
     return list(found.items())
 
 
-def _sources(root: Expr, halves: Collection[Buffer]) -> dict[Expr, frozenset[Expr]]:
-    """What decides each expression, numbers aside: one float16 below it, or what it is itself."""
-    found: dict[Expr, frozenset[Expr]] = {}
+def _sources(root: Expr, halves: Collection[Buffer]) -> dict[Expr, Expr | None]:
+    """What decides each expression: one float16 below it, or what it is itself; None: numbers."""
+    found: dict[Expr, Expr | None] = {}
     for e in walk(root):
-        below = frozenset[Expr]().union(*(found[c] for c in children(e)))
+        below = {h for c in children(e) if (h := found[c]) is not None}
         opaque = isinstance(e, Load | Fold | Iterate) or not (children(e) or isinstance(e, Const))
         alone = len(below) < 2 and all(is_of(h, t.float16, halves) for h in below)
-        found[e] = below if alone and not opaque else frozenset({e})
+        found[e] = next(iter(below), None) if alone and not opaque else e
     return found
 
 

@@ -38,7 +38,14 @@ def compute_known(program: Program, fused: bool = True) -> Program:
 def with_known(program: Program, rewriting: Rewriting) -> Program:
     """The program with what reads weights rewritten: from a statement, the weights that its launch
     reads, and those that were made for it so far, to which it adds."""
-    return drop_unused(by_launch(program, partial(with_made, rewriting=rewriting)))
+
+    def made(
+        launch: Launch, tensors: dict[str, TensorType], weights: dict[str, Array]
+    ) -> list[Launch]:
+        known = known_to(launch, weights)
+        return with_made(launch, tensors, weights, rewriting) if known else [launch]
+
+    return drop_unused(by_launch(program, made))
 
 
 def known_to(launch: Launch, weights: Mapping[str, Array]) -> dict[Buffer, Array]:

@@ -29,17 +29,16 @@ def halves_of(
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
-        value, table = _half(x), looked_up(x)
-        if table is not None:
-            b, code = table
-            floats, made = array_of(code, names, lane, here)
-            lines += [*made, f"sx_look_up_f16({floats}, &{names.element(b, ['0'])});"]
-            names.given[x] = f"{floats}[{lane}]"
-        elif value is not None:
-            floats, made = array_of(value, names, lane, here)
-            lines += [*made, f"sx_nears_f16({floats});"]
-            text = f"{floats}[{lane}]"
-            names.given[x] = canonical(text, t.float32) if id(x) in seen else text
+        found = looked_up(x)
+        value = _half(x) if found is None else found[1]
+        if value is None:
+            continue
+        floats, made = array_of(value, names, lane, here)
+        text, call = f"{floats}[{lane}]", f"sx_nears_f16({floats});"
+        if found is not None:  # whose NaN is the canonical one
+            call = f"sx_look_up_f16({floats}, &{names.element(found[0], ['0'])});"
+        lines += [*made, call]
+        names.given[x] = canonical(text, t.float32) if found is None and id(x) in seen else text
     return lines
 
 

@@ -240,7 +240,8 @@ SX_TILE void sx_blocks(const sx_target *k, sx_any *tile, const sx_chunk *c, int6
       sx_part part = {at, on + 1, 0, 0, run->s, rows, 0, 0, 0};
       int64_t i, ahead, t = 0;
       last = r == g->count - 1 && p + (count ? count : 1) >= runs;
-      if (last && g->plain) plain = sx_plain_from(*g->plain, b, nb), part.plain = done ? &plain : 0, part.places = &plain;
+      if (last && (done || (g->plain && !g->plain->lanes))) plain = sx_plain_from(*g->plain, b, nb), part.places = &plain;
+      if (last && done) part.plain = &plain;
       for (i = 0; i < c->some; i++) {
         const sx_group *const q = c->groups + i;
         const uintptr_t soon = (uintptr_t)next + (uintptr_t)(last ? (nb - 1) * g->wb * k->size : 0);
