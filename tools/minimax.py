@@ -7,17 +7,23 @@ to the type one after the other, lowest first, and the rest is fitted again each
 
 from __future__ import annotations
 
+import math
+import math
+import math
+import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Iterator, Iterator, Iterator
 from dataclasses import dataclass
 
 import mpmath as mp
 import numpy as np
+import numpy.typing as npt
 
 mp.mp.prec = 600
 EPS = mp.mpf(2) ** -100  # stands for 0 where a closed form divides by it
 TARGET = pathlib.Path(__file__).parents[1] / "src/sardonyx/kernel/elementary/coefficients.py"
 Real = Callable[[mp.mpf], mp.mpf]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -88,20 +94,73 @@ TASKS = [
     odd("sinh", mp.sinh, 1, (4, 8)),
     Task("erf_near", (mp.mpf(0),) * 2, (mp.mpf(1),) * 2,
          lambda u: mp.erf(mp.sqrt(at(u))) / mp.sqrt(at(u)) - 1,
-         lambda u: mp.sqrt(at(u)) / mp.erf(mp.sqrt(at(u))), (8, 15)),
+         lambda u: mp.sqrt(at(u)) / mp.erf(mp.sqrt(at(u))), (0, 15)),
     odd("sin", mp.sin, (mp.pi / 4) ** 2 * mp.mpf("1.001"), (4, 6)),
     Task("cos", (mp.mpf(0),) * 2, ((mp.pi / 4) ** 2 * mp.mpf("1.001"),) * 2,
          lambda u: (mp.cos(mp.sqrt(at(u))) - 1 + at(u) / 2) / at(u) ** 2,
          lambda u: u * u / mp.cos(mp.sqrt(u)), (4, 6)),
     Task("erf_far", (mp.mpf(0),) * 2, (4 - EDGE, 6 - EDGE),
          lambda t: mp.log(mp.erfc(at(t) + EDGE) / mp.erfc(EDGE)) / at(t),
-         lambda t: t * mp.erfc(t + EDGE) / mp.erf(t + EDGE), (8, 23)),
+         lambda t: t * mp.erfc(t + EDGE) / mp.erf(t + EDGE), (0, 23)),
     even("exp_third", LN2 / 2 * mp.mpf("1.0002"),
          lambda r: (mp.expm1(at(r)) - at(r) - at(r) ** 2 / 2) / at(r) ** 3,
          lambda r: r**3 / mp.exp(r), (5, 10)),
     even("exp2_second", mp.mpf(0.5), lambda r: (mp.expm1(at(r) * LN2) / at(r) - LN2) / at(r),
          lambda r: r * r / mp.mpf(2) ** r, (5, 11)),
 ]  # fmt: skip
+
+
+PIECES = mp.mpf(1.9125)  # of erf, of length one
+NEARER = mp.mpf(0.07)  # to 0 is the centre of the second piece: its results below 1/2 are worst
+
+
+def centre(aim: mp.mpf) -> float:
+    """Near there, a float32 whose erf is within 2^-31.5 of one, its slope as near as may be."""
+    first = int(np.float32(float(aim)).view(np.int32))
+    codes = np.arange(first - 60_000, first + 60_000, dtype=np.int32)
+    found = [float(x) for x in codes.view(np.float32) if off(math.erf(x)) < 2**-31.5]
+    return min(found, key=lambda x: off(2 / math.sqrt(math.pi) * math.exp(-x * x)))
+
+
+def off(x: float) -> float:
+    """How far the nearest float32 is."""
+    return abs(x - float(np.float32(x)))
+
+
+def pieces_of_erf() -> Iterator[tuple[float, float, list[float]]]:
+    """Centre, value there, and coefficients of each piece, in float32."""
+    half = mp.mpf(0.5) / PIECES
+    near = in_turn(lambda a: mp.erf(a) / a - 1, lambda a: a / mp.erf(a), mp.mpf(0), half)
+    yield 0.0, 0.0, near
+    for i in range(1, 8):
+        c = mp.mpf(centre(i / PIECES - (NEARER if i == 1 else 0)))
+        far = in_turn(lambda t, c=c: (mp.erf(c + t) - mp.erf(c)) / t,
+                      lambda t, c=c: abs(t) / mp.erf(c + t),
+                      i / PIECES - half - c, i / PIECES + half - c)  # fmt: skip
+        yield float(c), float(np.float32(math.erf(c))), far
+
+
+def in_turn(value: Real, weight: Real, low: mp.mpf, high: mp.mpf) -> list[float]:
+    """Seven coefficients, each rounded to float32 before the rest is fitted again: by Lawson's
+    least squares, as a first one that is rounded leaves remez a pole within."""
+    points = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(200) + 0.5) / 200)
+    x, v, w = (np.array([float(f(p)) for p in points]) for f in (mp.mpf, value, weight))
+    reach, heavy, done = np.abs(x).max(), w.copy(), list[float]()
+    terms = np.stack([(x / reach) ** k for k in range(7)], 1)
+
+    def rest() -> Floats:
+        k = len(done)
+        left = v - sum(c * x**i for i, c in enumerate(done))
+        scaled = np.linalg.lstsq(heavy[:, None] * terms[:, k:], heavy * left, rcond=None)[0]
+        return scaled / reach ** np.arange(k, 7)
+
+    for _ in range(30):
+        error = np.abs(w * (v - terms @ (rest() * reach ** np.arange(7))))
+        heavy = heavy * np.sqrt((error + error.max() / 1000) / error.mean())
+        heavy /= heavy.mean()
+    for _ in range(7):
+        done.append(float(np.float32(rest()[0])))
+    return done
 
 
 def remez(value: Real, weight: Real, low: mp.mpf, high: mp.mpf, n: int) -> list[mp.mpf]:
@@ -187,6 +246,9 @@ def main() -> None:
         name = task.name
         lines.append(f'    "{name}": (')
         for which in (0, 1):
+            if not task.count[which]:
+                lines.append("        (),  # not used")
+                continue
             coefficients, worst = rounded(task, which)
             error = f"2^{float(mp.log(worst, 2)):.1f}"
             print(name, ("float32", "float64")[which], len(coefficients), error, flush=True)
@@ -194,7 +256,14 @@ def main() -> None:
             lines += [f"            {c!r}," for c in coefficients]
             lines.append("        ),")
         lines.append("    ),")
-    TARGET.write_text("\n".join([*lines, "}", ""]))
+    lines += ["}", "", "# of the pieces of erf, in float32: their centres, the values there, their powers of t"]
+    centres, values, powers = zip(*pieces_of_erf(), strict=True)
+    for name, row in ("CENTRES", centres), ("VALUES", values):
+        lines += [f"ERF_{name} = (", *(f"    {c!r}," for c in row), ")"]
+    lines.append("ERF_POWERS = (")
+    for row in zip(*powers, strict=True):
+        lines += ["    (", *(f"        {c!r}," for c in row), "    ),"]
+    TARGET.write_text("\n".join([*lines, ")", ""]))
 
 
 if __name__ == "__main__":

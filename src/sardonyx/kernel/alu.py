@@ -51,5 +51,6 @@ ALU: dict[str, tuple[int, str, Result]] = {
     "not": (1, "iub", "same"),
     "shl": (2, "iu", "same"),
     "shr": (2, "iu", "same"),  # arithmetic on signed types
+    "pick": (9, "f", "same"),  # of the last eight the one at the lowest 3 bits of the first
     "bits": (1, "fiub", "bits"),  # as another type of the same width: int32 <-> float32, ...
 }

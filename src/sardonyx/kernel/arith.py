@@ -249,6 +249,12 @@ def reinterpret(a: Array, dtype: DType) -> Array:
     return a.view(np.uint8) != 0 if dtype is t.bool_ else a.view(dtype.numpy)
 
 
+def pick(by: Array, *among: Array) -> Array:
+    """Of eight values the one that the lowest three bits of `by` number; of a NaN any."""
+    by = np.ascontiguousarray(by).reshape(np.shape(by))
+    return np.choose(by.view(f"i{by.dtype.itemsize}") & 7, among)
+
+
 MEANING: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -280,5 +286,6 @@ MEANING: dict[str, Callable[..., Any]] = {
     "not": np.invert,
     "shl": shift_left,
     "shr": shift_right,
+    "pick": pick,
     "bits": reinterpret,
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from sardonyx.kernel.c99.print_halves import is_narrowed
+from sardonyx.kernel.c99.print_calls import is_narrowed
 from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where
 from sardonyx.kernel.walk import children, free_axes, walk
 

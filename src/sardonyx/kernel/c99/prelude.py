@@ -13,7 +13,7 @@ from sardonyx.kernel.c99.spelling import small_float
 
 PIECES = (
     *("prelude.h", "packed.h", "arithmetic.h", "conversions.h"),
-    *("vectors.h", "across.h", "float16.h", "quotients.h", "look_up.h"),
+    *("vectors.h", "across.h", "float16.h", "quotients.h", "look_up.h", "picks.h"),
 )
 # file: the calls that it is for, and the files that it builds on
 COMMON = ("choice.h", "product.h")

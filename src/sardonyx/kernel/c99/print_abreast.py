@@ -30,7 +30,7 @@ WIDTHS = (4 * VECTOR, 2 * VECTOR)  # of a strip, the first that is not too long
 ROWS, TOGETHER = 3, 420  # rows of 16 lanes, and operations of all: more spill
 # The functions that are inlined into what has SX_TOGETHER, or lose nothing as calls.
 INLINE = re.compile(
-    r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|clip|between|minrank|maxrank|minranked|maxranked|min16|max16|sum16)_f32|sx_near_b?f16|sx_(?:widen|nears|narrow|look_up)_f16"
+    r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|clip|between|minrank|maxrank|minranked|maxranked|min16|max16|sum16)_f32|sx_near_b?f16|sx_(?:widen|nears|narrow|look_up)_f16|sx_picks?_f32"
     r"|sx_(?:bits|nan|raised|lowered|limit)_f64|sx_float_i64|sx_(?:raised|lowered|limit)_f32|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract|sx_across_(?:8|16|32|wide)"
 )
 ANY = re.compile(r"\bsx_(?!status|abreast|apart|rolled|trap)\w+\(")

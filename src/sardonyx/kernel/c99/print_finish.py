@@ -10,7 +10,7 @@ from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.c99.contract import LANES, Contraction
 from sardonyx.kernel.c99.cuts import SOME, cuts_of
 from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
-from sardonyx.kernel.c99.print_halves import halves_of, has_halves
+from sardonyx.kernel.c99.print_calls import calls_of, has_calls
 from sardonyx.kernel.c99.print_strip import has_bytes, print_strip
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.strips import hoisted, strip_of
@@ -84,7 +84,7 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     s = c.compute
     names.given[c.fold] = f"acc[16 * {t} + l]"
     lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
-    if has_bytes(s, c.lanes) or has_halves(s.expr, c.lanes):
+    if has_bytes(s, c.lanes) or has_calls(s.expr, c.lanes):
         return print_strip(strip_of(s, c.lanes, names), names, "l", lane, width)
     element, (value,) = evaluate(names, [s.expr])
     value = stored(names, value, s.expr, s.buffer)
@@ -107,7 +107,7 @@ def _abreast(
     cuts = cuts_of(c.compute.expr, c.lanes, (c.fold,))
     if cuts:
         return _in_parts(c, cuts, names, given, rows, full)
-    if has_halves(c.compute.expr, c.lanes):
+    if has_calls(c.compute.expr, c.lanes):
         return []
     lines = [f"for (; {full}t + {count} <= count; t += {count}) {{"]
     inner = []
@@ -144,7 +144,7 @@ def _in_parts(
         if cut:
             names.given[c.fold] = f"acc[16 * (t + {r}) + l]"
             lane = f"const int64_t {given[c.lanes]} = 16 * b + l;"
-            before = halves_of(c.compute.expr, tuple(cut), c.lanes, names, "l", lane)
+            before = calls_of(c.compute.expr, tuple(cut), c.lanes, names, "l", lane)
             body, texts = evaluate(names, cut)
             made |= {e: f"{names.fresh('q')}[16 * {r} + l]" for e in cut}
             lines += [f"{c_type(e.dtype)} {made[e].split('[')[0]}[{LANES * SOME}];" for e in cut]

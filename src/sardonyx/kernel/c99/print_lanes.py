@@ -16,7 +16,7 @@ from sardonyx.dims import Dim, at_least, product
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat, is_multiple
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.c99.print_halves import has_halves
+from sardonyx.kernel.c99.print_calls import has_calls
 from sardonyx.kernel.c99.print_strip import has_bytes, print_strip
 from sardonyx.kernel.c99.print_taps import Few, added, few_of, in_turns, is_short, unrolled
 from sardonyx.kernel.c99.print_terms import (
@@ -110,7 +110,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 
     def over(count: str) -> list[str]:
         each = f"for (int64_t {lane} = 0; {lane} < {count}; {lane}++) {{"
-        rounds = count == str(LANES) and has_halves(s.expr, axis)
+        rounds = count == str(LANES) and has_calls(s.expr, axis)
         if (has_bytes(s, axis) or rounds) and s.expr is not fold:
             names.given = dict(given)
             strip = strip_of(s, axis, names)

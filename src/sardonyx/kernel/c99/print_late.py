@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from sardonyx import types as t
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_abreast import VECTOR, Beside, abreast_of, print_abreast
-from sardonyx.kernel.c99.print_halves import has_halves
+from sardonyx.kernel.c99.print_calls import has_calls
 from sardonyx.kernel.c99.print_strip import print_strip
 from sardonyx.kernel.c99.strips import Strip
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
@@ -151,7 +151,7 @@ class Waiting:
         last, names, axis = self.late.last, self.names, self.late.axis
         i = names.given[axis] = names.fresh("i")
         target = f"{names.pointers[last.buffer.root]}[{self.was} + {i}]"
-        if count and has_halves(last.expr, axis):
+        if count and has_calls(last.expr, axis):
             return [f"if ({self.was} >= 0) {{", *self._strips(target, first), "}"]
         lines, (value,) = evaluate(names, [last.expr])
         value = bare(stored(names, value, last.expr, last.buffer))

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx import types as t
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.c99.print_halves import (
-    halves_of,
-    has_halves,
+from sardonyx.kernel.c99.print_calls import (
+    calls_of,
+    has_calls,
     is_narrowed,
     narrowed,
     widened,
@@ -82,7 +82,7 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
         if is_narrowed(s.expr):
             return [*lines, *narrowed(s, names, lane, here, first)]
     elif not _reads_along(s, names):
-        lines += halves_of(s.expr, (s.expr,), axis, names, lane, here)
+        lines += calls_of(s.expr, (s.expr,), axis, names, lane, here)
     element, (value,) = evaluate(names, [s.expr])
     value = bare(stored(names, value, s.expr, s.buffer))
     if not _is_small(s.buffer.dtype):
@@ -112,7 +112,7 @@ def is_strip(s: Compute) -> bool:
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     """Whether s rounds to bytes, or reads or rounds to float16, along whole strips of its last
     axis: of a short loop gcc makes no good vectors."""
-    if rounded(s.expr) is None and not has_halves(s.expr, axis):
+    if rounded(s.expr) is None and not has_calls(s.expr, axis):
         return False
     index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
@@ -196,7 +196,7 @@ def _inner(s: Strip, names: Writer, lane: str, here: str) -> tuple[list[str], di
     """The statements for what is rounded on the way (for uint8 at the end, print_strip has others),
     and the names of the floats that are bytes; its places in the rest have names."""
     axis = s.axis
-    lines = halves_of(s.expr, (s.expr,), axis, names, lane, here)
+    lines = calls_of(s.expr, (s.expr,), axis, names, lane, here)
     near: dict[Expr, str] = {}
     nodes = list(varying((s.expr,), axis, names))
     for e in nodes:

@@ -17,7 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import flat
-from sardonyx.kernel.c99.print_halves import has_halves, looked_up
+from sardonyx.kernel.c99.print_calls import has_calls, looked_up
 from sardonyx.kernel.c99.print_strip import print_strip
 from sardonyx.kernel.c99.strips import hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
@@ -141,7 +141,7 @@ def _whole(
         tiles[e] = f"{tile}[{a}][{b}]"
     points = [f"const int64_t {i} = {begin[0]} + {a};", f"const int64_t {j} = {begin[1]} + {b};"]
     lines.append(f"for (int64_t {a} = {new[0]}; {a} < {TILE}; {a}++) {{")
-    if new[1] == "0" and has_halves(found.value, last):
+    if new[1] == "0" and has_calls(found.value, last):
         given, names.given = names.given, {**names.given, found.p: i, last: j, **tiles}
         row = replace(strip_of(s, last, names), expr=found.value)
         element = print_strip(row, names, b, points[1], str(TILE))

@@ -1,9 +1,10 @@
 """How the IR's operations, casts and constants are spelled in C99.
 
 SPELLING has the keys of ALU; its values have one template per kind of operand. In a template
-{a} {b} {c} are the operands, {s} the suffix of their type (f32, i8, ...), {T} its C type, {U} the
-unsigned type that arithmetic wraps in, {N} a cast to {T} where C's promotions would widen the
-result, {f} the suffix of C's float functions. sx_ functions are in the pieces of prelude.py.
+{a} {b} {c} are the operands, {all} those after the first, {s} the suffix of their type (f32, i8,
+...), {T} its C type, {U} the unsigned type that arithmetic wraps in, {N} a cast to {T} where C's
+promotions would widen the result, {f} the suffix of C's float functions. sx_ functions are in the
+pieces of prelude.py.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ SPELLING: dict[str, dict[str, str]] = {
         "i": "({N}sx_shr_i64({a}, (uint64_t){b}))",
         "u": "({N}sx_shr_u64({a}, {b}))",
     },
+    "pick": {"f": "sx_pick_{s}({a}, {all})"},
     "bits": dict.fromkeys("fiub", "{a}"),  # see `reinterpret`
 }
 
@@ -116,6 +118,7 @@ def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> st
         a=a,
         b=b,
         c=c,
+        all=", ".join(operands[1:]),
         s=suffix(dtype),
         w=f"{dtype.kind}{wide}",
         T=c_type(dtype),

@@ -1,4 +1,4 @@
-"""What the printers of strips of sixteen lanes (print_strip.py, print_halves.py) have in common."""
+"""What the printers of strips of sixteen lanes (print_strip.py, print_calls.py) have in common."""
 
 from __future__ import annotations
 

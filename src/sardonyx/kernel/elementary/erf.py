@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sardonyx.kernel.elementary.coefficients import ERF_CENTRES, ERF_POWERS, ERF_VALUES
 from sardonyx.kernel.elementary.exp import simple
 from sardonyx.kernel.elementary.parts import (
     argument,
@@ -9,6 +10,7 @@ from sardonyx.kernel.elementary.parts import (
     bits,
     mad,
     magnitude,
+    pick,
     tail,
     with_sign,
 )
@@ -16,15 +18,33 @@ from sardonyx.kernel.expr import Expr, where
 
 _EDGE = 0.875
 _LEFT = 0.21592493894014034  # erfc(_EDGE)
+_MOST = 3.92  # from there on erf rounds to 1 in float32
+_PIECES = 1.9125  # of length one: the last of eight ends beyond _MOST
+_WHOLE = 1.5 * 2.0**23  # numbers near it are integers, which their lowest bits are
 
 
 def erf(x: Expr) -> Expr:
-    """x + x P(x x) below the edge; above, 1 - erfc(edge) exp(t Q(t)), t = |x| - edge."""
+    """The error function, odd."""
     x, f = argument(x)
-    a = magnitude(x)
+    return with_sign((_by_pieces, _by_exp)[f.row](magnitude(x)), x)
+
+
+def _by_pieces(a: Expr) -> Expr:
+    """a + a P(a) in the first of eight pieces; in the others erf(c) + t P(t) with t = a - c, where c
+    is a float32 whose erf and its slope are almost float32."""
+    a = at_most(a, _MOST)
+    n = mad(a, _PIECES, _WHOLE)
+    t = a - pick(n, ERF_CENTRES)
+    p = pick(n, ERF_POWERS[-1])
+    for c in reversed(ERF_POWERS[:-1]):
+        p = mad(t, p, pick(n, c))
+    return mad(t, p, where(n < _WHOLE + 1, a, pick(n, ERF_VALUES)))
+
+
+def _by_exp(a: Expr) -> Expr:
+    """a + a P(a a) below the edge; above, 1 - erfc(edge) exp(t Q(t)), t = a - edge."""
     near = mad(a, tail("erf_near", a * a), a)
-    t = at_most(a, (4.0, 6.0)[f.row]) - _EDGE
-    y, index = simple(t * tail("erf_far", t), f.bias)
-    left = _LEFT * bits(index << f.digits)
-    far = 1.0 - mad(y, left, left)
-    return with_sign(where(a < _EDGE, near, far), x)
+    t = at_most(a, 6.0) - _EDGE
+    y, index = simple(t * tail("erf_far", t), 1023)
+    left = _LEFT * bits(index << 52)
+    return where(a < _EDGE, near, 1.0 - mad(y, left, left))

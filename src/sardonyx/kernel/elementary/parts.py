@@ -133,6 +133,11 @@ def magnitude(x: Expr) -> Expr:
     return alu("abs", x)
 
 
+def pick(by: Expr, among: Sequence[float]) -> Expr:
+    """Of eight numbers the one that the lowest three bits of `by` number."""
+    return alu("pick", by, *among)
+
+
 def with_sign(x: Expr, like: Expr) -> Expr:
     """x, which is not negative, with the sign bit of `like`."""
     return bits(bits(x) | (bits(like) & format_of(x).sign))

@@ -1,34 +1,42 @@
-"""What is of float16 in a strip of sixteen lanes: widened, rounded to, and narrowed by calls.
+"""What a strip of sixteen lanes does by calls, as compilers make no vectors of it: float16, which
+are widened, rounded to and narrowed, and choices among eight numbers.
 
 what is read                  sx_widen_f16(q, &in[..]);  .. q[l] ..
 what is rounded on the way    for (l..) f[l] = ..; sx_nears_f16(f);  .. f[l] ..
 what a table has              for (l..) f[l] = ..; sx_look_up_f16(f, table);  .. f[l] ..
+what is one of eight numbers  for (l..) f[l] = ..; sx_picks_f32(p, f, ..);  .. p[l] ..
 what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from sardonyx import types as t
-from sardonyx.kernel.c99.spelling import canonical
+from sardonyx.kernel.c99.spelling import canonical, literal
 from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Load
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.payloads import is_arithmetic
 from sardonyx.kernel.walk import children, walk
 
 
-def halves_of(
+def calls_of(
     e: Expr, roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
 ) -> list[str]:
-    """The statements for what is rounded to float16 on the way to sixteen lanes of the roots, parts
-    of an e that is stored; its places have names. Its NaN are canonical where that can be seen."""
+    """The statements for what is rounded to float16 or picked on the way to sixteen lanes of the
+    roots, parts of an e that is stored; its places have names. NaN of float16 are canonical where
+    that can be seen."""
     lines: list[str] = []
+    codes: dict[Expr, str] = {}
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
+        if is_picked(x):
+            lines += _picked(x, codes, names, lane, here)
+            continue
         found = looked_up(x)
         value = _half(x) if found is None else found[1]
         if value is None:
@@ -42,11 +50,34 @@ def halves_of(
     return lines
 
 
-def has_halves(e: Expr, axis: Axis) -> bool:
-    """Whether float16 are read along the axis, rounded to, or what e is."""
+def _picked(
+    x: Alu, codes: dict[Expr, str], names: Writer, lane: str, here: str
+) -> list[str]:
+    """The statements for one of eight numbers by what has an array in `codes`, or gets one."""
+    by, lines = x.args[0], list[str]()
+    if by not in codes:
+        codes[by], lines = array_of(by, names, lane, here)
+        names.given[by] = f"{codes[by]}[{lane}]"
+    p = names.fresh("p")
+    among = ", ".join(literal(c.value, c.dtype) for c in x.args[1:] if isinstance(c, Const))
+    names.given[x] = f"{p}[{lane}]"
+    return [*lines, f"float {p}[{LANES}];", f"sx_picks_f32({p}, {codes[by]}, {among});"]
+
+
+def has_calls(e: Expr, axis: Axis) -> bool:
+    """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    return any(_half(x) is not None or looked_up(x) is not None for x in always(e, {}))
+    return any(
+        _half(x) is not None or looked_up(x) is not None or is_picked(x) for x in always(e, {})
+    )
+
+
+def is_picked(e: Expr) -> TypeGuard[Alu]:
+    """Whether e is one of eight known float32."""
+    if not isinstance(e, Alu) or e.op != "pick" or e.dtype is not t.float32:
+        return False
+    return all(isinstance(c, Const) for c in e.args[1:])
 
 
 def _takes_any_nan(e: Expr) -> bool:
