@@ -8,11 +8,8 @@ to the type one after the other, lowest first, and the rest is fitted again each
 from __future__ import annotations
 
 import math
-import math
-import math
-import math
 import pathlib
-from collections.abc import Callable, Iterator, Iterator, Iterator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import mpmath as mp
@@ -256,7 +253,11 @@ def main() -> None:
             lines += [f"            {c!r}," for c in coefficients]
             lines.append("        ),")
         lines.append("    ),")
-    lines += ["}", "", "# of the pieces of erf, in float32: their centres, the values there, their powers of t"]
+    lines += [
+        "}",
+        "",
+        "# of the pieces of erf, in float32: their centres, the values there, their powers of t",
+    ]
     centres, values, powers = zip(*pieces_of_erf(), strict=True)
     for name, row in ("CENTRES", centres), ("VALUES", values):
         lines += [f"ERF_{name} = (", *(f"    {c!r}," for c in row), ")"]

@@ -11,11 +11,10 @@ what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeGuard
 
 from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import canonical, literal
-from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, varying
+from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, is_picked, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load
 from sardonyx.kernel.folds import LANES
@@ -50,9 +49,7 @@ def calls_of(
     return lines
 
 
-def _picked(
-    x: Alu, codes: dict[Expr, str], names: Writer, lane: str, here: str
-) -> list[str]:
+def _picked(x: Alu, codes: dict[Expr, str], names: Writer, lane: str, here: str) -> list[str]:
     """The statements for one of eight numbers by what has an array in `codes`, or gets one."""
     by, lines = x.args[0], list[str]()
     if by not in codes:
@@ -71,13 +68,6 @@ def has_calls(e: Expr, axis: Axis) -> bool:
     return any(
         _half(x) is not None or looked_up(x) is not None or is_picked(x) for x in always(e, {})
     )
-
-
-def is_picked(e: Expr) -> TypeGuard[Alu]:
-    """Whether e is one of eight known float32."""
-    if not isinstance(e, Alu) or e.op != "pick" or e.dtype is not t.float32:
-        return False
-    return all(isinstance(c, Const) for c in e.args[1:])
 
 
 def _takes_any_nan(e: Expr) -> bool:

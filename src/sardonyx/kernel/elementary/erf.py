@@ -30,8 +30,8 @@ def erf(x: Expr) -> Expr:
 
 
 def _by_pieces(a: Expr) -> Expr:
-    """a + a P(a) in the first of eight pieces; in the others erf(c) + t P(t) with t = a - c, where c
-    is a float32 whose erf and its slope are almost float32."""
+    """a + a P(a) in the first of eight pieces; in the others erf(c) + t P(t), t = a - c, where c is
+    a float32 whose erf and its slope are almost float32."""
     a = at_most(a, _MOST)
     n = mad(a, _PIECES, _WHOLE)
     t = a - pick(n, ERF_CENTRES)
