@@ -37,13 +37,18 @@ FOLDS = {
 
 
 def alu_cases() -> list[Case]:
-    """Every operation on every dtype, at all pairs of edge values, and with constant operands."""
+    """Every operation on every dtype, at all pairs of edge values, or some where operands are many,
+    and with constant operands."""
     cases: list[Case] = []
     for (op, (arity, kinds, result)), dtype in itertools.product(ALU.items(), COMPUTED):
         if dtype.kind not in kinds or (result == "bits" and dtype.bits < 32):
             continue
         values = edges(dtype)[:: 3 if arity == 3 else 1]
-        grid = [np.ascontiguousarray(g.reshape(-1)) for g in np.meshgrid(*[values] * arity)]
+        if arity > 3:  # each value first, with all the others behind it in turn
+            turned = [[np.roll(values, i * k) for k in range(8)] for i in range(arity)]
+            grid = [np.concatenate(rows) for rows in turned]
+        else:
+            grid = [np.ascontiguousarray(g.reshape(-1)) for g in np.meshgrid(*[values] * arity)]
         cases.append((elementwise(f"{op}_{dtype}", grid, functools.partial(alu, op)), grid))
         if arity == 2 and dtype in (t.int8, t.uint32, t.int64):
             cases += [_with_constant(op, dtype, c) for c in (0, 3, dtype.max, dtype.min)]

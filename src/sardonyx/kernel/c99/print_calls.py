@@ -10,11 +10,12 @@ what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import canonical, literal
-from sardonyx.kernel.c99.strips import Strip, always, array_of, is_along, is_picked, varying
+from sardonyx.kernel.c99.strips import WHOLE, Strip, always, array_of, is_along, is_picked, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load
 from sardonyx.kernel.folds import LANES
@@ -23,24 +24,31 @@ from sardonyx.kernel.walk import children, walk
 
 
 def calls_of(
-    e: Expr, roots: tuple[Expr, ...], axis: Axis, names: Writer, lane: str, here: str
+    e: Expr,
+    roots: tuple[Expr, ...],
+    axis: Axis,
+    names: Writer,
+    lane: str,
+    here: str,
+    width: str = WHOLE,
 ) -> list[str]:
-    """The statements for what is rounded to float16 or picked on the way to sixteen lanes of the
+    """The statements for what is rounded to float16 or picked on the way to `width` lanes of the
     roots, parts of an e that is stored; its places have names. NaN of float16 are canonical where
     that can be seen."""
     lines: list[str] = []
     codes: dict[Expr, str] = {}
+    array = partial(array_of, names=names, lane=lane, here=here, width=width)
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
         if is_picked(x):
-            lines += _picked(x, codes, names, lane, here)
+            lines += _picked(x, codes, array, names, lane)
             continue
         found = looked_up(x)
         value = _half(x) if found is None else found[1]
         if value is None:
             continue
-        floats, made = array_of(value, names, lane, here)
+        floats, made = array(value)
         text, call = f"{floats}[{lane}]", f"sx_nears_f16({floats});"
         if found is not None:  # whose NaN is the canonical one
             call = f"sx_look_up_f16({floats}, &{names.element(found[0], ['0'])});"
@@ -49,11 +57,17 @@ def calls_of(
     return lines
 
 
-def _picked(x: Alu, codes: dict[Expr, str], names: Writer, lane: str, here: str) -> list[str]:
+def _picked(
+    x: Alu,
+    codes: dict[Expr, str],
+    array: Callable[[Expr], tuple[str, list[str]]],
+    names: Writer,
+    lane: str,
+) -> list[str]:
     """The statements for one of eight numbers by what has an array in `codes`, or gets one."""
     by, lines = x.args[0], list[str]()
     if by not in codes:
-        codes[by], lines = array_of(by, names, lane, here)
+        codes[by], lines = array(by)
         names.given[by] = f"{codes[by]}[{lane}]"
     p = names.fresh("p")
     among = ", ".join(literal(c.value, c.dtype) for c in x.args[1:] if isinstance(c, Const))

@@ -37,7 +37,7 @@ from sardonyx.kernel.c99.strips import (
     varying,
 )
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Where
+from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, For, Store
 from sardonyx.kernel.ranges import inside
@@ -81,8 +81,8 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
                 return [*lines, *first, call, "}"]
         if is_narrowed(s.expr):
             return [*lines, *narrowed(s, names, lane, here, first)]
-    elif not _reads_along(s, names):
-        lines += calls_of(s.expr, (s.expr,), axis, names, lane, here)
+    else:
+        lines += calls_of(s.expr, (s.expr,), axis, names, lane, here, width)
     element, (value,) = evaluate(names, [s.expr])
     value = bare(stored(names, value, s.expr, s.buffer))
     if not _is_small(s.buffer.dtype):
@@ -93,13 +93,6 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
     if first and dtype.bits == 8 and s.along:
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
     return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
-
-
-def _reads_along(s: Strip, names: Writer) -> bool:
-    """Whether a lane that is not stored might read what is not there."""
-    free, nodes = free_axes(s.expr), list(always(s.expr, names.given))
-    loads = any(isinstance(e, Load) and s.axis in free[id(e)] for e in nodes)
-    return loads or any(isinstance(e, Where) for e in nodes)
 
 
 def is_strip(s: Compute) -> bool:

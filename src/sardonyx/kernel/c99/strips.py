@@ -17,6 +17,8 @@ from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import children, free_axes, walk
 
+WHOLE = str(LANES)  # the width of a strip that is not cut
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strip:
@@ -80,12 +82,15 @@ def _is_there(x: Load) -> bool:
     )
 
 
-def array_of(value: Expr, names: Writer, lane: str, here: str) -> tuple[str, list[str]]:
-    """The name of an array of the sixteen values, and the statements that compute it."""
-    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{"
+def array_of(
+    value: Expr, names: Writer, lane: str, here: str, width: str = WHOLE
+) -> tuple[str, list[str]]:
+    """The name of an array of sixteen values, and the statements that compute the first `width`;
+    the others are 0."""
+    f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
     element, (text,) = evaluate(names, [value])
-    text = bare(text)
-    head = [f"float {f}[{LANES}];", f"sx_rolled() {each}", *used(here, [*element, text])]
+    text, others = bare(text), "" if width == WHOLE else " = {0}"
+    head = [f"float {f}[{LANES}]{others};", f"sx_rolled() {each}", *used(here, [*element, text])]
     return f, [*head, *element, f"{f}[{lane}] = {text};", "}"]
 
 
