@@ -140,23 +140,23 @@ def expm1(x: Expr) -> Expr:
 def sigmoid(x: Expr) -> Expr:
     """2**n / (2**n + e**r) for x = n log(2) - r: a quotient of upper halves and what it leaves out.
 
-    The reciprocal is taken negative, so that no product has its sign turned. 2**n is one factor,
-    scaled so that it is normal; a result that is subnormal is rounded in the last step."""
+    The reciprocal and 2**n are taken negative, so that no product has its sign turned. A result that
+    is subnormal is rounded by the last product; 2**n is exact, or 0 for the least n."""
     x, f = argument(x)
     bound = at_least(at_most(x, (18.0, 38.0)[f.row]), limits(f)[0])
     scale = f.bias // 2 + 1
     n, index = _multiple(bound, f.log2e, f.bias + scale)
     r = mad(n, number(f.ln2[1], f), mad(n, number(f.ln2[0], f), -bound))
-    power, back = bits(index << f.digits), number(2.0**-scale, f)
+    power = bits(index << f.digits) * -(2.0**-scale)
     square, one = r * r, number(1.0, f)
     y = paired(r, square, TABLE["exp"][f.row])
-    whole = mad(square, y, mad(power, back, one) + r)
+    whole = mad(square, y, (one - power) + r)
     d = upper(whole)
-    below = mad(square, y, mad(power, back, one - d) + r)
+    below = mad(square, y, ((one - d) - power) + r)
     inverse = -1.0 / whole
     q = upper(inverse)
     rest = mad(q, below, mad(q, d, one))
-    return (mad(rest, inverse, q) * power) * -(2.0**-scale)
+    return mad(rest, inverse, q) * power
 
 
 def tanh(x: Expr) -> Expr:
@@ -179,15 +179,14 @@ def tanh(x: Expr) -> Expr:
 
 def tanh_softplus(x: Expr) -> Expr:
     """tanh(log(1 + e**x)) = m 2**n / (2 + m 2**n), m = c (2 + c 2**n), c = e**r: what Mish takes
-    times x. m and the denominator are each an upper half and a rest, as in sigmoid; 2**n is one
-    factor, scaled so that it is normal; a result that is subnormal is rounded in the last step."""
+    times x. m and the denominator are each an upper half and a rest, as in sigmoid, and subnormal
+    results are rounded as there."""
     x, f = argument(x)
     bound = at_least(at_most(x, (9.25, 19.25)[f.row]), limits(f)[0])
     scale = f.bias // 2 + 1
     n, index = _multiple(bound, f.log2e, f.bias + scale)
     r = mad(n, number(-f.ln2[1], f), mad(n, number(-f.ln2[0], f), bound))
-    power, back, two = bits(index << f.digits), number(2.0**-scale, f), number(2.0, f)
-    p, square = power * back, r * r
+    two, p, square = number(2.0, f), bits(index << f.digits) * 2.0**-scale, r * r
     y = square * paired(r, square, TABLE["exp"][f.row])
     z = y + r
     high, low = fast_sum(two, r + r)
@@ -200,7 +199,7 @@ def tanh_softplus(x: Expr) -> Expr:
     inverse = 1.0 / whole
     q = upper(inverse)
     rest = mad(-q, d_rest, mad(-q, d, number(1.0, f))) * inverse
-    return mad(m, q, mad(m_rest, q, (m + m_rest) * rest)) * power * back
+    return mad(m, q, mad(m_rest, q, (m + m_rest) * rest)) * p
 
 
 def _half_exp(a: Expr, f: Format) -> Pair:
