@@ -99,18 +99,20 @@ def exp(x: Expr) -> Expr:
     x, f = argument(x)
     bounded = at_least(at_most(x, limits(f)[1]), -2 * f.bias * log(2))
     y, index = simple(bounded, 2 * f.bias)
-    return _power(index, f).times(y + 1.0)
+    power = _power(index, f)
+    return mad(y, power.first, power.first) * power.second
 
 
 def exp_nonpositive(x: Expr) -> Expr:
     """e**x for x <= 0 or NaN (and to 70, in float64 to 670), the bits of exp with fewer operations:
     2**n is one factor, scaled so that it is normal where a result may be more than 0, and 0 for the
     least n: an underflow takes some processors a hundred cycles.
-    (1 + y) * 2**(n + scale) is exact, so the second product rounds as exp's."""
+    (1 + y) 2**(n + scale) is 1 + y without a rounding, so the second product rounds as exp's."""
     x, f = argument(x)
     offset = (f.bias + f.digits + 3) & ~1  # even: ties of n go as they do in exp
     y, index = simple(at_least(x, -offset * log(2)), offset)
-    return ((y + 1.0) * bits(index << f.digits)) * number(2.0 ** (f.bias - offset), f)
+    power = bits(index << f.digits)
+    return mad(y, power, power) * number(2.0 ** (f.bias - offset), f)
 
 
 def exp2(x: Expr) -> Expr:
@@ -140,8 +142,8 @@ def expm1(x: Expr) -> Expr:
 def sigmoid(x: Expr) -> Expr:
     """2**n / (2**n + e**r) for x = n log(2) - r: a quotient of upper halves and what it leaves out.
 
-    The reciprocal and 2**n are taken negative, so that no product has its sign turned. A result that
-    is subnormal is rounded by the last product; 2**n is exact, or 0 for the least n."""
+    The reciprocal and 2**n are taken negative, so that no product has its sign turned. The last
+    product rounds a result that is subnormal; 2**n is exact, or 0 for the least n."""
     x, f = argument(x)
     bound = at_least(at_most(x, (18.0, 38.0)[f.row]), limits(f)[0])
     scale = f.bias // 2 + 1
