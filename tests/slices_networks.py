@@ -103,6 +103,24 @@ def half_tables(net: Net) -> None:
     net.give(function(x), function(net.op("MatMul", rows, w)))
 
 
+def pieces(net: Net) -> None:
+    """Gelu in strips of sixteen lanes that are whole, cut, short, turned or behind sums, at the ends
+    of Erf's pieces too; Sigmoid where results are subnormal."""
+    ends = (np.arange(-9, 10) / 2 / 1.9125 * 2**0.5).astype(np.float32)
+    near = np.nextafter(np.repeat(ends, 2), np.tile(np.float32([-9, 9]), len(ends)))
+    net.give(net.op("Gelu", net.feed("ends", np.concatenate([ends, near]))))
+    for rows, width in ((64, 48), (37, 30), (50, 7)):
+        x = net.feed(f"pieces{width}", seeded.normal(f"pieces{width}", 2, rows, width) * 2)
+        y = net.op("Gelu", x)
+        net.give(y, net.op("Transpose", net.op("Gelu", net.op("Add", x, x)), perm=[0, 2, 1]))
+        net.give(net.op("Gelu", net.op("MatMul", x, weights(f"pieces{width}w", width, 45))))
+    image = net.feed("image of pieces", seeded.normal("image of pieces", 1, 32, 19, 19))
+    for filters, group in ((30, 1), (48, 1), (32, 32)):
+        w = weights(f"pieces{filters}{group}", filters, 32 // group, 3, 3)
+        net.give(net.op("Gelu", net.op("Conv", image, w, group=group)))
+    net.give(net.op("Sigmoid", net.feed("low", np.linspace(-105, -86, 400).astype(np.float32))))
+
+
 # A transformer block: two sequences of nine tokens, four heads of five.
 
 

@@ -7,17 +7,17 @@
 #if defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, float d, float e, float f, float g, float h) {
-  const __m256 among = _mm256_setr_ps(a, b, c, d, e, f, g, h);
 #if defined(__AVX512F__)
-  const __m512i codes = _mm512_castps_si512(_mm512_loadu_ps(by));
-  _mm512_storeu_ps(to, _mm512_permutexvar_ps(codes, _mm512_insertf32x8(_mm512_castps256_ps512(among), among, 1)));
+  const __m512 among = _mm512_setr_ps(a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h);
+  _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_castps_si512(_mm512_loadu_ps(by)), among));
 #else
+  const __m256 among = _mm256_setr_ps(a, b, c, d, e, f, g, h);
   int l;
   for (l = 0; l < 16; l += 8)
     _mm256_storeu_ps(to + l, _mm256_permutevar8x32_ps(among, _mm256_castps_si256(_mm256_loadu_ps(by + l))));
 #endif
 }
-#elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(SX_PORTABLE)
+#elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && !defined(SX_PORTABLE)
 #include <arm_neon.h>
 SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, float d, float e, float f, float g, float h) {
   const float among[8] = {a, b, c, d, e, f, g, h};

@@ -103,8 +103,8 @@ def is_strip(s: Compute) -> bool:
 
 
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
-    """Whether s rounds to bytes, or reads or rounds to float16, along whole strips of its last
-    axis: of a short loop gcc makes no good vectors."""
+    """Whether s rounds to bytes, reads or rounds to float16, or picks numbers along whole strips of
+    its last axis: of a short loop gcc makes no good vectors."""
     if rounded(s.expr) is None and not has_calls(s.expr, axis):
         return False
     index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
