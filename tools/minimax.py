@@ -25,8 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Task:
-    """value(x) is approximated on [low, high] with `count` coefficients for (float32, float64), 0 where a type
-    has another definition."""
+    """value(x) is approximated on [low, high] with `count` coefficients for (float32, float64): 0
+    where the type has another definition."""
 
     name: str
     low: tuple[mp.mpf, mp.mpf]
