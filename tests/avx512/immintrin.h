@@ -97,7 +97,8 @@ static inline __m512i _mm512_cvtepu16_epi32(__m256i v) SX_EACH_INT(((const uint1
 static inline __m512 _mm512_cvtepi32_ps(__m512i v) SX_EACH_LANE((float)v.lane[i])
 static inline __m512 _mm512_castsi512_ps(__m512i v) { __m512 r; memcpy(&r, &v, sizeof r); return r; }
 static inline __m512i _mm512_castps_si512(__m512 v) { __m512i r; memcpy(&r, &v, sizeof r); return r; }
-#define _mm512_setr_ps(...) ((__m512){{__VA_ARGS__}})
+static inline __m512 _mm512_castpd_ps(__m512d v) { __m512 r; memcpy(&r, &v, sizeof r); return r; }
+static inline __m512d _mm512_broadcast_f64x4(__m256d v) { __m512d r; memcpy(r.lane, &v, sizeof v); memcpy(r.lane + 4, &v, sizeof v); return r; }
 static inline __m512i _mm512_slli_epi32(__m512i v, unsigned n) SX_EACH_INT((uint32_t)v.lane[i] << n)
 static inline __m512i _mm512_srli_epi32(__m512i v, unsigned n) SX_EACH_INT((uint32_t)v.lane[i] >> n)
 static inline __m512 _mm512_permutexvar_ps(__m512i v, __m512 table) SX_EACH_LANE(table.lane[v.lane[i] & 15])

@@ -6,12 +6,12 @@
 /* The same for sixteen. */
 #if defined(__AVX2__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
-SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, float d, float e, float f, float g, float h) {
+SX_OP void sx_picks_f32(float *to, const float *by, const float *table) {
+  const __m256 among = _mm256_loadu_ps(table);
 #if defined(__AVX512F__)
-  const __m512 among = _mm512_setr_ps(a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h);
-  _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_castps_si512(_mm512_loadu_ps(by)), among));
+  const __m512 twice = _mm512_castpd_ps(_mm512_broadcast_f64x4(_mm256_castps_pd(among)));
+  _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_castps_si512(_mm512_loadu_ps(by)), twice));
 #else
-  const __m256 among = _mm256_setr_ps(a, b, c, d, e, f, g, h);
   int l;
   for (l = 0; l < 16; l += 8)
     _mm256_storeu_ps(to + l, _mm256_permutevar8x32_ps(among, _mm256_castps_si256(_mm256_loadu_ps(by + l))));
@@ -19,9 +19,8 @@ SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, f
 }
 #elif defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__) && !defined(SX_PORTABLE)
 #include <arm_neon.h>
-SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, float d, float e, float f, float g, float h) {
-  const float among[8] = {a, b, c, d, e, f, g, h};
-  const uint8x16x2_t bytes = {{vreinterpretq_u8_f32(vld1q_f32(among)), vreinterpretq_u8_f32(vld1q_f32(among + 4))}};
+SX_OP void sx_picks_f32(float *to, const float *by, const float *table) {
+  const uint8x16x2_t bytes = {{vreinterpretq_u8_f32(vld1q_f32(table)), vreinterpretq_u8_f32(vld1q_f32(table + 4))}};
   int l;
   for (l = 0; l < 16; l += 4) { /* byte 4 k + i of 32 for byte i of number k */
     const uint32x4_t k = vandq_u32(vreinterpretq_u32_f32(vld1q_f32(by + l)), vdupq_n_u32(7));
@@ -30,9 +29,8 @@ SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, f
   }
 }
 #else
-SX_OP void sx_picks_f32(float *to, const float *by, float a, float b, float c, float d, float e, float f, float g, float h) {
-  const float among[8] = {a, b, c, d, e, f, g, h};
+SX_OP void sx_picks_f32(float *to, const float *by, const float *table) {
   int l;
-  for (l = 0; l < 16; l++) to[l] = among[sx_bits_f32(by[l]) & 7];
+  for (l = 0; l < 16; l++) to[l] = table[sx_bits_f32(by[l]) & 7];
 }
 #endif

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from sardonyx import types as t
+from sardonyx.kernel.c99.picks import tables
 from sardonyx.kernel.c99.spelling import small_float
 
 PIECES = (
@@ -39,7 +40,9 @@ END = "#if defined(__clang__) && defined(__arm__)\n#pragma clang attribute pop\n
 
 _NAME = re.compile(r"\bsx_\w+")
 _DEFINED = re.compile(
-    r"^(?:SX_(?:FN|OP) [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);|#define (sx_\w+)\()", re.M
+    r"^(?:SX_(?:FN|OP) [\w ]*?[ *](sx_\w+)\(|typedef .*\} (sx_\w+);"
+    r"|(?:#define|static const float) (sx_\w+)[(\[])",
+    re.M,
 )
 
 
@@ -53,7 +56,7 @@ def _pieces() -> tuple[str, ...]:
     """The first piece of a file speaks of the file itself; the second of prelude.h holds what every
     program needs."""
     written = (piece.strip("\n") for name in PIECES for piece in _text(name).split("\n\n")[1:])
-    return (*written, *map(small_float, t.SMALL))
+    return (*written, *map(small_float, t.SMALL), *tables())
 
 
 @cache

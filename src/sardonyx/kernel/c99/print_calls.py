@@ -4,20 +4,21 @@ are widened, rounded to and narrowed, and choices among eight numbers.
 what is read                  sx_widen_f16(q, &in[..]);  .. q[l] ..
 what is rounded on the way    for (l..) f[l] = ..; sx_nears_f16(f);  .. f[l] ..
 what a table has              for (l..) f[l] = ..; sx_look_up_f16(f, table);  .. f[l] ..
-what is one of eight numbers  for (l..) f[l] = ..; sx_picks_f32(p, f, ..);  .. p[l] ..
+what is one of eight numbers  for (l..) f[l] = ..; sx_picks_f32(p, f, table);  .. p[l] ..
 what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from sardonyx import types as t
-from sardonyx.kernel.c99.spelling import canonical, literal
-from sardonyx.kernel.c99.strips import WHOLE, Strip, always, array_of, is_along, is_picked, varying
+from sardonyx.kernel.c99.picks import table_of
+from sardonyx.kernel.c99.spelling import canonical
+from sardonyx.kernel.c99.strips import WHOLE, Strip, always, array_of, is_along, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Load
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Load
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.payloads import is_arithmetic
 from sardonyx.kernel.walk import children, walk
@@ -41,8 +42,14 @@ def calls_of(
     seen = {id(y) for x in walk(e) if not _takes_any_nan(x) for y in children(x)}
     seen.add(id(e))
     for x in varying(roots, axis, names):
-        if is_picked(x):
-            lines += _picked(x, codes, array, names, lane)
+        table = table_of(x)
+        if table is not None:
+            (by, p), made = (children(x)[0], names.fresh("p")), list[str]()
+            if by not in codes:
+                codes[by], made = array(by)
+                names.given[by] = f"{codes[by]}[{lane}]"
+            lines += [*made, f"float {p}[{LANES}];", f"sx_picks_f32({p}, {codes[by]}, {table});"]
+            names.given[x] = f"{p}[{lane}]"
             continue
         found = looked_up(x)
         value = _half(x) if found is None else found[1]
@@ -57,31 +64,12 @@ def calls_of(
     return lines
 
 
-def _picked(
-    x: Alu,
-    codes: dict[Expr, str],
-    array: Callable[[Expr], tuple[str, list[str]]],
-    names: Writer,
-    lane: str,
-) -> list[str]:
-    """The statements for one of eight numbers by what has an array in `codes`, or gets one."""
-    by, lines = x.args[0], list[str]()
-    if by not in codes:
-        codes[by], lines = array(by)
-        names.given[by] = f"{codes[by]}[{lane}]"
-    p = names.fresh("p")
-    among = ", ".join(literal(c.value, c.dtype) for c in x.args[1:] if isinstance(c, Const))
-    names.given[x] = f"{p}[{lane}]"
-    return [*lines, f"float {p}[{LANES}];", f"sx_picks_f32({p}, {codes[by]}, {among});"]
-
-
 def has_calls(e: Expr, axis: Axis) -> bool:
     """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    return any(
-        _half(x) is not None or looked_up(x) is not None or is_picked(x) for x in always(e, {})
-    )
+    kinds = (_half, looked_up, table_of)
+    return any(of(x) is not None for x in always(e, {}) for of in kinds)
 
 
 def _takes_any_nan(e: Expr) -> bool:

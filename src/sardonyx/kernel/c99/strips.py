@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
 
-from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
+from sardonyx.kernel.c99.picks import table_of
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Fold, Iterate, Load, Local, Where
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import children, free_axes, walk
@@ -94,13 +93,6 @@ def array_of(
     return f, [*head, *element, f"{f}[{lane}] = {text};", "}"]
 
 
-def is_picked(e: Expr) -> TypeGuard[Alu]:
-    """Whether e is one of eight known float32."""
-    if not isinstance(e, Alu) or e.op != "pick" or e.dtype is not t.float32:
-        return False
-    return all(isinstance(c, Const) for c in e.args[1:])
-
-
 def varying(roots: tuple[Expr, ...], axis: Axis, names: Writer) -> Iterator[Expr]:
     """What every lane evaluates for itself, operands before their users."""
     free = free_axes(*roots)
@@ -123,6 +115,6 @@ def always(root: Expr, given: Mapping[Expr, str]) -> Iterator[Expr]:
         if e in given or isinstance(e, Fold | Iterate):
             continue
         if isinstance(e, Where):
-            todo += [e.cond, *filter(is_picked, (e.a, e.b))]
+            todo += [e.cond, *filter(table_of, (e.a, e.b))]
         else:
             todo += children(e)

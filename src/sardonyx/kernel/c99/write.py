@@ -8,6 +8,7 @@ from math import copysign
 
 from sardonyx import types as t
 from sardonyx.errors import InternalError
+from sardonyx.kernel.c99.picks import table_of
 from sardonyx.kernel.c99.place import Block, Placement, checked, place
 from sardonyx.kernel.c99.spelling import bare as bare
 from sardonyx.kernel.c99.spelling import (
@@ -158,6 +159,9 @@ class Expression:
                 return self._clip(e, block)
             word = "atleast" if e.op == "max" else "atmost"
             return f"sx_{word}_{suffix(e.dtype)}({args[0]}, {args[1]})"
+        table = table_of(e)
+        if table is not None:
+            return f"{table}[sx_bits_f32({bare(args[0])}) & 7]"
         last = e.args[-1]
         shift = int(last.value) if isinstance(last, Const) and last.dtype.is_integer else None
         return spell(e.op, e.args[0].dtype, *args, shift=shift)
