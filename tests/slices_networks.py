@@ -9,6 +9,7 @@ import seeded
 from nets import Net
 
 from sardonyx import types as t
+from sardonyx.kernel.elementary.pieces import PER_UNIT
 from sardonyx.types import Array
 
 
@@ -106,7 +107,7 @@ def half_tables(net: Net) -> None:
 def pieces(net: Net) -> None:
     """Gelu in strips of sixteen lanes that are whole, cut, short, turned or behind sums, and where
     Erf's pieces end; Sigmoid where results are subnormal."""
-    ends = (np.arange(-9, 10) / 2 / 1.9125 * 2**0.5).astype(np.float32)
+    ends = (np.arange(-9, 10) / 2 / PER_UNIT * 2**0.5).astype(np.float32)
     near = np.nextafter(np.repeat(ends, 2), np.tile(np.float32([-9, 9]), len(ends)))
     net.give(net.op("Gelu", net.feed("ends", np.concatenate([ends, near]))))
     for rows, width in ((64, 48), (37, 30), (50, 7)):

@@ -1,4 +1,4 @@
-"""Makes src/sardonyx/kernel/elementary/coefficients.py: python tools/minimax.py
+"""Makes coefficients.py and pieces.py of src/sardonyx/kernel/elementary: python tools/minimax.py
 
 Remez exchange with mpmath. Each polynomial minimises its greatest weighted error, the weight being
 what turns its error into a relative error of the function's result. The coefficients are rounded
@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 mp.mp.prec = 600
 EPS = mp.mpf(2) ** -100  # stands for 0 where a closed form divides by it
-TARGET = pathlib.Path(__file__).parents[1] / "src/sardonyx/kernel/elementary/coefficients.py"
+FOLDER = pathlib.Path(__file__).parents[1] / "src/sardonyx/kernel/elementary"
+TARGET, ERF_TARGET = FOLDER / "coefficients.py", FOLDER / "pieces.py"
 Real = Callable[[mp.mpf], mp.mpf]
 Floats = npt.NDArray[np.float64]
 
@@ -254,18 +255,22 @@ def main() -> None:
             lines += [f"            {c!r}," for c in coefficients]
             lines.append("        ),")
         lines.append("    ),")
-    lines += [
-        "}",
-        "",
-        "# of the pieces of erf, in float32: their centres, the values there, their powers of t",
-    ]
+    TARGET.write_text("\n".join([*lines, "}", ""]))
+    ERF_TARGET.write_text("\n".join([*erf_lines(), ""]))
+
+
+def erf_lines() -> Iterator[str]:
+    """The module of the pieces of erf."""
+    yield '"""The pieces of erf in float32 (made by tools/minimax.py): see erf.py."""'
+    yield "\nfrom __future__ import annotations\n"
+    yield f"PER_UNIT = {float(PIECES)}  # so many pieces have a length of one"
     centres, values, powers = zip(*pieces_of_erf(), strict=True)
     for name, row in ("CENTRES", centres), ("VALUES", values):
-        lines += [f"ERF_{name} = (", *(f"    {c!r}," for c in row), ")"]
-    lines.append("ERF_POWERS = (")
+        yield "\n".join([f"{name} = (", *(f"    {c!r}," for c in row), ")"])
+    yield "POWERS = (  # of t, lowest first, for each piece"
     for row in zip(*powers, strict=True):
-        lines += ["    (", *(f"        {c!r}," for c in row), "    ),"]
-    TARGET.write_text("\n".join([*lines, ")", ""]))
+        yield "\n".join(["    (", *(f"        {c!r}," for c in row), "    ),"])
+    yield ")"
 
 
 if __name__ == "__main__":

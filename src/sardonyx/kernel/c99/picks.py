@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from sardonyx import types as t
 from sardonyx.kernel.c99.spelling import bare, literal
-from sardonyx.kernel.elementary.coefficients import ERF_CENTRES, ERF_POWERS, ERF_VALUES
+from sardonyx.kernel.elementary import pieces as erf
 from sardonyx.kernel.expr import Alu, Const, Expr
 
 NAMES: dict[tuple[float, ...], str] = {
-    ERF_CENTRES: "sx_erf_centres",
-    ERF_VALUES: "sx_erf_values",
-    **{row: f"sx_erf_powers[{power}]" for power, row in enumerate(ERF_POWERS)},
+    erf.CENTRES: "sx_erf_centres",
+    erf.VALUES: "sx_erf_values",
+    **{row: f"sx_erf_powers[{power}]" for power, row in enumerate(erf.POWERS)},
 }
 
 
@@ -30,11 +30,11 @@ def table_of(e: Expr) -> str | None:
 
 def tables() -> tuple[str, ...]:
     """The pieces of the prelude that declare them."""
-    powers = ",\n  ".join(map(_row, ERF_POWERS))
+    powers = ",\n  ".join(map(_row, erf.POWERS))
     return (
-        f"static const float sx_erf_centres[8] = {_row(ERF_CENTRES)};",
-        f"static const float sx_erf_values[8] = {_row(ERF_VALUES)};",
-        f"static const float sx_erf_powers[{len(ERF_POWERS)}][8] = {{\n  {powers}}};",
+        f"static const float sx_erf_centres[8] = {_row(erf.CENTRES)};",
+        f"static const float sx_erf_values[8] = {_row(erf.VALUES)};",
+        f"static const float sx_erf_powers[{len(erf.POWERS)}][8] = {{\n  {powers}}};",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sardonyx.kernel.elementary.coefficients import ERF_CENTRES, ERF_POWERS, ERF_VALUES
 from sardonyx.kernel.elementary.exp import simple
 from sardonyx.kernel.elementary.parts import (
     argument,
@@ -14,12 +13,12 @@ from sardonyx.kernel.elementary.parts import (
     tail,
     with_sign,
 )
+from sardonyx.kernel.elementary.pieces import CENTRES, PER_UNIT, POWERS, VALUES
 from sardonyx.kernel.expr import Expr, where
 
 _EDGE = 0.875
 _LEFT = 0.21592493894014034  # erfc(_EDGE)
-_MOST = 3.92  # from there on erf rounds to 1 in float32
-_PIECES = 1.9125  # of length one: the last of eight ends beyond _MOST
+_MOST = 3.92  # from there on erf rounds to 1 in float32; the last piece ends beyond
 _WHOLE = 1.5 * 2.0**23  # numbers near it are integers, which their lowest bits are
 
 
@@ -33,12 +32,12 @@ def _by_pieces(a: Expr) -> Expr:
     """a + a P(a) in the first of eight pieces; in the others erf(c) + t P(t), t = a - c, where c is
     a float32 whose erf and its slope are almost float32."""
     a = at_most(a, _MOST)
-    n = mad(a, _PIECES, _WHOLE)
-    t = a - pick(n, ERF_CENTRES)
-    p = pick(n, ERF_POWERS[-1])
-    for c in reversed(ERF_POWERS[:-1]):
+    n = mad(a, PER_UNIT, _WHOLE)
+    t = a - pick(n, CENTRES)
+    p = pick(n, POWERS[-1])
+    for c in reversed(POWERS[:-1]):
         p = mad(t, p, pick(n, c))
-    return mad(t, p, where(n < _WHOLE + 1, a, pick(n, ERF_VALUES)))
+    return mad(t, p, where(n < _WHOLE + 1, a, pick(n, VALUES)))
 
 
 def _by_exp(a: Expr) -> Expr:
