@@ -129,3 +129,15 @@ def test_phases_that_read_the_same_places_are_filters_of_one_sum() -> None:
     shapes = [x.kernel.outputs[0].shape for x in program.launches if "Conv" in x.kernel.name]
     assert any(18 in shape for shape in shapes)
     assert len(shapes) == (4 + 1) + (16 + 1)
+
+
+@pytest.mark.parametrize("further", [0, 3], ids=["61 places", "64 places"])
+def test_nothing_is_chosen_place_by_place(further: int) -> None:
+    made, rng = Net(), np.random.default_rng(6)
+    x = made.feed("x", rng.standard_normal((1, 20, 16, 16)).astype(np.float32))
+    w = rng.standard_normal((20, 1, 9, 9)).astype(np.float32)
+    about = {"strides": [4, 4], "pads": [4, 4, 4, 4], "output_padding": [further, further]}
+    made.give(made.op("ConvTranspose", x, w, **about))
+    check_engines(made)
+    *_, last = optimise(lower(made.graph())).launches
+    assert " ? " not in print_scheduled(last.kernel).text

@@ -8,7 +8,7 @@ Nothing is decided, and no default loaded, per element then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, takewhile
 from math import inf
@@ -22,6 +22,7 @@ from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_move, walk
+from sardonyx.passes.phases import phases_in
 from sardonyx.passes.program import Launch, Program
 
 MOST = 256  # sides that one loop becomes
@@ -75,7 +76,7 @@ def _terms(fold: Fold) -> float:
 def sides(s: Compute, most: int = MOST) -> list[Side]:
     """A store for each side of the choices of s, and the axes that it is for; no more than `most`:
     s as it is where there are more."""
-    found = [(Store(s.buffer, s.axes, s.expr), s.axes)]
+    found = _by_phases(Store(s.buffer, s.axes, s.expr), s.axes)
     at = 0
     while at < len(found):
         store, axes = found[at]
@@ -88,6 +89,27 @@ def sides(s: Compute, most: int = MOST) -> list[Side]:
         if len(found) > most:
             return [(Store(s.buffer, s.axes, s.expr), s.axes)]
     return found
+
+
+def _by_phases(s: Store, axes: tuple[Axis, ...]) -> list[Side]:
+    """s with whole steps of an axis apart from what is left, where choices ask for its phase and
+    it is no whole number of steps (which passes/phases.py splits), the steps and phases as axes.
+
+        y[i] = i % 4 < 1 ? a[i // 4] : b[i // 4], i < 255
+     -> y[4 * q + p] = p < 1 ? a[q] : b[q], q < 63;   y[252 + i] = i < 1 ? a[63] : b[63], i < 3
+    """
+    conditions = [e.cond for e in walk(s.expr) if isinstance(e, Where)]
+    for axis, size in phases_in(conditions, axes).items():
+        if not isinstance(axis.extent, int) or axis.extent < size:
+            continue
+        steps = axis.extent // size
+        q, p = Axis(f"{axis.name}q", steps), Axis(f"{axis.name}p", size)
+        at = axes.index(axis)
+        found = _by_phases(_rewritten(s, {axis: q * size + p}), (*axes[:at], q, p, *axes[at + 1 :]))
+        if steps * size < axis.extent:
+            found += _by_phases(*_part(s, axes, axis, steps * size, axis.extent))
+        return found
+    return [(s, axes)]
 
 
 def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -136,10 +158,13 @@ def _less(cond: Expr) -> tuple[Dim | None, int | None]:
 def _part(s: Store, axes: tuple[Axis, ...], axis: Axis, begin: int, end: int) -> Side:
     """s with the axis from begin to end - 1 alone."""
     new = Axis(axis.name, end - begin)
-    given: dict[Axis, Expr] = {axis: new + begin if begin else new}
+    part = _rewritten(s, {axis: new + begin if begin else new})
+    return part, tuple(new if a is axis else a for a in axes)
+
+
+def _rewritten(s: Store, given: Mapping[Axis, Expr]) -> Store:
     index = tuple(rewrite(i, given) for i in s.index)
-    e = _decided(rewrite(s.expr, given))
-    return Store(s.buffer, index, e), tuple(new if a is axis else a for a in axes)
+    return Store(s.buffer, index, _decided(rewrite(s.expr, given)))
 
 
 def _decided(root: Expr) -> Expr:
