@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from sardonyx.graph import Graph
 from sardonyx.ort.feeds import wanted
 from sardonyx.ort.values import OrtDevice, OrtValue, ValueRefused, at_address, element_dtype
 from sardonyx.types import Array
 
-if TYPE_CHECKING:
-    from sardonyx.ort.options import RunOptions
-    from sardonyx.ort.session import Session
+
+class Bound(Protocol):
+    """What a binding asks of its session."""
+
+    _graph: Graph
 
 
 class IOBinding:
     """What a session reads from and writes to in run_with_iobinding."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Bound) -> None:
         self._session = session
         self._inputs: dict[str, Array] = {}
         self._outputs: dict[str, OrtValue | None] = {}
@@ -93,15 +96,16 @@ class IOBinding:
         self._outputs.clear()
         self._found = []
 
-    def run(self, run_options: RunOptions | None) -> None:
-        """Runs the session on what is bound. RuntimeError where no output is bound, or an output
-        does not fit what it is bound to."""
+    def asked(self) -> tuple[list[str], Mapping[str, Array]]:
+        """The names of the outputs, and the inputs. RuntimeError where no output is bound."""
         if not self._outputs:
             raise ValueRefused("Error in execution: At least one output should be requested.")
-        names = wanted(self._session._graph, list(self._outputs))
-        values = self._session.run(names, self._inputs, run_options)
+        return wanted(self._session._graph, list(self._outputs)), self._inputs
+
+    def take(self, outputs: Mapping[str, Array]) -> None:
+        """Puts outputs where they are bound to. RuntimeError where one does not fit."""
         self._found = []
-        for name, value in zip(names, values, strict=True):
+        for name, value in outputs.items():
             place = self._outputs[name]
             if place is None:
                 self._found.append(OrtValue(np.ascontiguousarray(value)))

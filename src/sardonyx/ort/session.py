@@ -132,10 +132,11 @@ class Session:
     def run_with_iobinding(
         self, iobinding: IOBinding, run_options: RunOptions | None = None
     ) -> None:
-        """Runs on what is bound."""
+        """Runs on what is bound. RuntimeError where no output is, or one does not fit."""
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
-        iobinding.run(run_options)
+        names, inputs = iobinding.asked()
+        iobinding.take(dict(zip(names, self.run(names, inputs, run_options), strict=True)))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be fed."""
