@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import NodeProto, helper
+from onnx import FunctionProto, GraphProto, NodeProto, helper
 
 from sardonyx.errors import InvalidModel
 from sardonyx.extract import extract
+from sardonyx.machine import Machine
 from sardonyx.model import Limits, parse
 from sardonyx.resolve import boundary, graph_from_nodes, resolve
 from sardonyx.types import TensorType, float32
@@ -93,6 +94,34 @@ def test_a_graph_is_built_from_nodes_in_any_order() -> None:
     assert graph.inputs == ("x", "z")
     assert set(graph.outputs) == {"c", "d"}
     assert str(graph.types["c"]) == "float32[2]"
+
+
+IN_ORDER = {
+    "of the graph": "a = Neg(x) b = Abs(a) y = Add(a, b)",
+    "of what a branch reads": (
+        "z = Neg(x) k = Constant<value = bool {1}>()"
+        "y = If(k) <then_branch = t () => (float[2] u) { v = Neg(z) u = Abs(v) },"
+        "else_branch = e () => (float[2] w) { w = Identity(z) }>"
+    ),
+    "of a function": "b = own.twice(x) y = Neg(b)",
+}
+
+
+@pytest.mark.parametrize("case", IN_ORDER)
+def test_the_nodes_of_a_file_may_stand_in_any_order(case: str) -> None:
+    sign = '<ir_version: 8, opset_import: ["": 17, "own": 1]> g (float[2] x) => (float[2] y)'
+    own = '<opset_import: ["": 17], domain: "own"> twice (p) => (r) { q = Add(p, p) r = Neg(q) }'
+    proto = parse(f"{sign} {{ {IN_ORDER[case]} }} {own}").proto
+    expected = resolve(proto, HERE)
+    bodies: list[GraphProto | FunctionProto] = [proto.graph, *proto.functions]
+    bodies += [a.g for n in proto.graph.node for a in n.attribute if a.HasField("g")]
+    for body in bodies:
+        turned = list(body.node)[::-1]
+        del body.node[:]
+        body.node.extend(turned)
+    feeds = {"x": np.array([1, -2], np.float32)}
+    (y,), (same,) = (Machine(g).run(feeds).values() for g in (resolve(proto, HERE), expected))
+    assert y.tobytes() == same.tobytes()
 
 
 def test_a_graph_built_with_inputs_keeps_their_order() -> None:

@@ -1,7 +1,8 @@
 """Names of one graph: each is made once, before it is read, and ambiguity is an error.
 
 ONNX: single assignment (of nodes also against the graphs around), nodes in topological order, ""
-for an absent optional input or output.
+for an absent optional input or output. Nodes that are stored in another order, as some converters
+do, are put in one here: what they compute does not depend on it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 
 from onnx import FunctionProto, GraphProto, NodeProto
 
@@ -34,7 +36,7 @@ def check_graph(graph: GraphProto, where: str, outer: frozenset[str] = frozenset
     if not outer:
         _once([v.name for v in graph.output], f"{where} has the output", "")
     _check_infos(graph, where)
-    known = _check_nodes(graph.node, {*inputs, *made}, outer, where)
+    known = _check_nodes(graph, {*inputs, *made}, outer, where)
     for v in graph.output:
         if v.name not in known and v.name not in outer:
             raise InvalidModel(f"{where} has the output {v.name!r}, but nothing makes it")
@@ -47,20 +49,29 @@ def check_function(function: FunctionProto) -> None:
     _once(list(function.output), f"{where} has the output", f"{where} has an unnamed output")
     attributes = [*function.attribute, *(a.name for a in function.attribute_proto)]
     _once(attributes, f"{where} has the attribute", f"{where} has an unnamed attribute")
-    known = _check_nodes(function.node, set(function.input), frozenset(), where)
+    known = _check_nodes(function, set(function.input), frozenset(), where)
     for name in function.output:
         if name not in known:
             raise InvalidModel(f"{where} has the output {name!r}, but nothing makes it")
 
 
 def _check_nodes(
-    nodes: Sequence[NodeProto], known: set[str], outer: frozenset[str], where: str
+    body: GraphProto | FunctionProto, given: set[str], outer: frozenset[str], where: str
 ) -> set[str]:
-    """The names known after the nodes; each node reads only what is known before it."""
-    for index, node in enumerate(nodes):
-        for name in node.input:
-            if name and name not in known and name not in outer:
-                raise _unknown(nodes, index, name, where)
+    """The names known after the nodes; each node reads only what is known before it, for which they
+    are sorted where they must be."""
+    known = set(given)
+    for index, node in enumerate(body.node):
+        for name in node_reads(node):
+            if name not in known and name not in outer:
+                if any(name in n.output for n in body.node):
+                    _sort(body, index, name, where)
+                    return _check_nodes(body, given, outer, where)
+                if name in node.input:
+                    raise InvalidModel(
+                        f"{label(node, index)} in {where} reads {name!r}, "
+                        "but no input, initializer or node makes it"
+                    )
         for part, attribute, graph in subgraphs([node]):
             visible = outer | known
             check_graph(graph, f"{attribute} of {label(part, index)} in {where}", visible)
@@ -74,20 +85,15 @@ def _check_nodes(
     return known
 
 
-def _unknown(nodes: Sequence[NodeProto], index: int, name: str, where: str) -> InvalidModel:
-    """Why node `index` cannot read `name`: it is made nowhere, later, or in a cycle."""
-    reader = f"{label(nodes[index], index)} in {where} reads {name!r}"
-    makers = [i for i, n in enumerate(nodes) if name in n.output]
-    if not makers:
-        return InvalidModel(f"{reader}, but no input, initializer or node makes it")
+def _sort(body: GraphProto | FunctionProto, index: int, name: str, where: str) -> None:
+    """Puts the nodes in a topological order; with none, node `index` cannot read `name`."""
     try:
-        order(nodes)
+        found = [body.node[i] for i in order(body.node)]
     except InvalidModel as cycle:
-        return InvalidModel(f"{reader}, but {cycle}")
-    return InvalidModel(
-        f"{reader}, which {label(nodes[makers[0]], makers[0])} makes only later: "
-        "nodes must be in topological order"
-    )
+        reader = f"{label(body.node[index], index)} in {where} reads {name!r}"
+        raise InvalidModel(f"{reader}, but {cycle}") from None
+    del body.node[:]
+    body.node.extend(found)
 
 
 def order(nodes: Sequence[NodeProto]) -> list[int]:
@@ -103,11 +109,12 @@ def order(nodes: Sequence[NodeProto]) -> list[int]:
     except CycleError as error:
         around = " -> ".join(label(nodes[i], i) for i in reversed(error.args[1]))
         raise InvalidModel(f"the nodes form a cycle: {around}") from None
-    done: list[int] = []
+    ready, done = list[int](), list[int]()
     while sorter.is_active():
-        ready = sorted(sorter.get_ready())
-        done += ready
-        sorter.done(*ready)
+        for i in sorter.get_ready():
+            heappush(ready, i)
+        done.append(heappop(ready))
+        sorter.done(done[-1])
     return done
 
 
