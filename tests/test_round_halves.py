@@ -13,6 +13,7 @@ from sardonyx import build
 from sardonyx import types as t
 from sardonyx.kernel.c99.prelude import prelude
 from sardonyx.kernel.c99.print_strip import rounds_in_strips
+from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Axis, Buffer, Cast, Load
 from sardonyx.kernel.ir import Store, expressions, statements
 from sardonyx.kernel.walk import walk
@@ -104,6 +105,18 @@ def test_convolutions_with_what_follows_round_the_same_in_all_engines(channels: 
     window = made.op("Conv", gate, w[:, :1], pads=[1, 1, 1, 1], group=channels)
     made.give(made.op("Conv", window, w[:, :, :1, :1]), made.op("Conv", six, w[:, :, :1, :1]), gate)
     check_engines(made)
+
+
+def test_eight_filters_are_rounded_without_sixteen_lanes_in_memory() -> None:
+    made = Net()
+    y = made.op("Conv", made.feed("x", half(1, 16, 5, 5)), half(8, 16, 1, 1, seed=1))
+    y = made.op("Mul", y, half(8, 1, 1, seed=2))
+    made.give(made.op("Mul", y, made.op("Clip", y, np.float16(0), np.float16(6))))
+    check_engines(made)
+    (launch,) = (x for x in optimise(lower(made.graph()), roomy=True).launches if x.operations)
+    text = print_scheduled(launch.kernel).text
+    assert "sx_near_f16(" in text
+    assert "[16] = {0}" not in text
 
 
 @pytest.mark.parametrize("size", [(2, 64), (3, 50), (7,)])

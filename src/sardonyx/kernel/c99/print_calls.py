@@ -35,7 +35,8 @@ def calls_of(
 ) -> list[str]:
     """The statements for what is rounded to float16 or picked on the way to `width` lanes of the
     roots, parts of an e that is stored; its places have names. NaN of float16 are canonical where
-    that can be seen."""
+    that can be seen. Fewer lanes round one by one: sixteen that were written as fewer are read only
+    when all have reached the cache, once for each rounding."""
     lines: list[str] = []
     codes: dict[Expr, str] = {}
     array = partial(array_of, names=names, lane=lane, here=here, width=width)
@@ -53,7 +54,7 @@ def calls_of(
             continue
         found = looked_up(x)
         value = _half(x) if found is None else found[1]
-        if value is None:
+        if value is None or width != WHOLE:
             continue
         floats, made = array(value)
         text, call = f"{floats}[{lane}]", f"sx_nears_f16({floats});"
