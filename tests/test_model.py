@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from sardonyx.errors import InvalidModel, LimitExceeded, SardonyxError, UnsupportedModel
 from sardonyx.model import Decoder, Limits, load, parse
 from sardonyx.model.files import Folder
+from sardonyx.model.load import OTHERS
 from sardonyx.model.tensors import STORAGE
 
 TEXT = '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
@@ -48,6 +50,12 @@ def test_a_file_that_is_no_model_is_refused_by_name(tmp_path: Path, content: byt
     path.write_bytes(content)
     with pytest.raises(InvalidModel, match=r"bad\.onnx"):
         load(path)
+
+
+@pytest.mark.parametrize(("at", "mark", "what"), OTHERS)
+def test_another_kind_of_file_is_named(at: int, mark: bytes, what: str) -> None:
+    with pytest.raises(InvalidModel, match=f"is not an ONNX file: {re.escape(what)}"):
+        load(bytes(at) + mark + bytes(100))
 
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
