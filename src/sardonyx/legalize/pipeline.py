@@ -22,6 +22,7 @@ from sardonyx.settings import Kind
 Verify: TypeAlias = Literal["fix", "model", "none"]
 
 FIXES: tuple[tuple[str, Fix], ...] = (
+    ("F15", structure.stored_order),
     ("F3", structure.functions),
     ("F10", structure.early_inputs),
     ("F2", sizes.freeze),
@@ -96,12 +97,12 @@ def legalize(
 
     verify: "fix" runs the model before and after each fix on random and edge inputs and undoes a
     fix after which any byte of an output differs; "model" compares only first and last, "none"
-    nothing. Raises ModelError where the model cannot be resolved even in another order of nodes.
+    nothing. Raises ModelError where the model cannot be resolved.
     """
     chosen = find_profile(profile) if isinstance(profile, str) else profile
     model = decode(source, limits)
     work = Work(_own_copy(model), chosen, dims or {}, strict_tbc)
-    changes = [Change("F15", "stored_order", tuple(structure.stored_order(work)))]
+    changes: list[Change] = []
     load(work.proto, limits)
     original = resolve(_sized(work))
     sets = [] if verify == "none" else feeds_of(original, seed)
