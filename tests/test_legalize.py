@@ -173,7 +173,8 @@ CASES = [
     Case("early_inputs", early, "G01"),
     Case("sums", bare("g (float[2] a, float[2] b, float[2] c) => (float[2] y) "
                       "{ y = Sum (a, b, c) }"), "G12"),
-    Case("stored_order", bare("g (float[2] x) => (float[2] y) { y = Exp (h)  h = Relu (x) }"), "G05"),
+    Case("stored_order",
+         bare("g (float[2] x) => (float[2] y) { y = Exp (h)  h = Relu (x) }"), "G05"),
     Case("node_names", bare("g (float[2] x) => (float[2] y) { [n] h = Relu (x)  [n] y = Exp (h) }"),
          "G18"),
     Case("metadata", bare("g (float[2] x) => (float[2] y) { y = Relu (x) }"), "M10"),
