@@ -124,6 +124,27 @@ def test_the_nodes_of_a_file_may_stand_in_any_order(case: str) -> None:
     assert y.tobytes() == same.tobytes()
 
 
+def test_before_ir_version_4_an_initializer_need_not_be_an_input() -> None:
+    head = '<ir_version: 3, opset_import: ["": 8]> g (float[2] x) => (float[2] y)'
+    graph = resolve(parse(f"{head} <float[2] w = {{1, 2}}> {{ y = Add(x, w) }}").proto, HERE)
+    assert (graph.inputs, graph.overridable) == (("x",), ())
+    (y,) = Machine(graph).run({"x": np.array([1, -2], np.float32)}).values()
+    np.testing.assert_array_equal(y, [2, 0])
+
+
+def test_contributed_operators_need_not_be_imported() -> None:
+    inner = "<then_branch = t () => (float[2] u) { u = com.microsoft.QuickGelu(x) },"
+    inner += "else_branch = e () => (float[2] v) { v = Neg(x) }>"
+    sign = "g (float[2] x, bool c) => (float[2] y)"
+    stated, silent = (
+        parse(f'<ir_version: 8, opset_import: ["": 17{more}]> {sign} {{ y = If(c) {inner} }}').proto
+        for more in (', "com.microsoft": 1', "")
+    )
+    feeds = {"x": np.array([1, -2], np.float32), "c": np.array(True)}
+    (y,), (same,) = (Machine(resolve(p, HERE)).run(feeds).values() for p in (stated, silent))
+    assert y.tobytes() == same.tobytes()
+
+
 def test_a_graph_built_with_inputs_keeps_their_order() -> None:
     weights = {"w": np.ones(2, np.float32)}
     info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])

@@ -139,8 +139,6 @@ BAD: dict[str, tuple[ModelProto | str, str]] = {
     "rank": (text("y = Relu(x)", sign=f"(float[{','.join('1' * 40)}] x) => (float y)"), "rank.*'x'"),
     "initializer differs from its input": (
         text("y = Relu(x)", sign="(float[2] x) => (float[2] y) <float[3] x = {1.0, 2.0, 3.0}>"), "'x'"),
-    "old initializer that is no input": (
-        text("y = Add(x, w)", ir=3, sign="(float[1] x) => (float[1] y) <float[1] w = {1.0}>"), "'w'.*IR version 3"),
     # functions
     "recursion": (text("y = f.a(x)", imports=TWO, more=f"{FN} a (p) => (q) {{ q = f.a(p) }}"), "themselves.*f::a"),
     "mutual recursion": (

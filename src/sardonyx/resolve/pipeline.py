@@ -12,9 +12,9 @@ from sardonyx.errors import InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.infer import infer
 from sardonyx.model import Limits, Model, Source, load
-from sardonyx.model.load import canonical, opsets
+from sardonyx.model.load import canonical, opsets, subgraphs
 from sardonyx.resolve.assemble import Assembler
-from sardonyx.resolve.boundary import OVERRIDE_IR, boundary
+from sardonyx.resolve.boundary import boundary
 from sardonyx.resolve.calls import check_sizes
 from sardonyx.resolve.fewer import fewer_products
 from sardonyx.resolve.functions import Inliner, Note, Scope
@@ -28,6 +28,7 @@ from sardonyx.settings import Numerics, Reading
 
 Result = TypeVar("Result")
 MAIN = "the main graph"
+MICROSOFT = "com.microsoft"  # its one version need not be imported, as for ONNX Runtime
 
 
 def resolve(
@@ -119,8 +120,11 @@ def _prepare(model: Model, proto: ModelProto) -> Prepared:
 
 
 def _complete(proto: ModelProto) -> None:
-    """Finds the inputs or outputs of a graph that declares none, as far as types are stated."""
+    """Imports the contributed operators if they are used, and finds the inputs or outputs of a
+    graph that declares none, as far as types are stated."""
     graph = proto.graph
+    if all(o.domain != MICROSOFT for o in proto.opset_import) and _uses(graph, MICROSOFT):
+        proto.opset_import.add(domain=MICROSOFT, version=1)
     if graph.input and graph.output:
         return
     stated = {v.name: v for v in graph.value_info}
@@ -134,6 +138,12 @@ def _complete(proto: ModelProto) -> None:
             graph.output.add().CopyFrom(stated[name]) if name in stated else graph.output.add(
                 name=name
             )
+
+
+def _uses(graph: GraphProto, domain: str) -> bool:
+    """Whether a node is of the domain, in the graph or a subgraph; their depth was checked."""
+    inner = (_uses(g, domain) for _, _, g in subgraphs(graph.node))
+    return any(n.domain == domain for n in graph.node) or any(inner)
 
 
 def _functions(proto: ModelProto) -> dict[Key, FunctionProto]:
@@ -154,19 +164,11 @@ def _functions(proto: ModelProto) -> dict[Key, FunctionProto]:
 
 
 def _check_inputs(proto: ModelProto) -> None:
-    """Main inputs state a type; before IR version 4 every initializer is an input."""
+    """Main inputs state a type."""
     for info in proto.graph.input:
         kind = info.type.WhichOneof("value")
         if kind is None or (kind == "tensor_type" and not info.type.tensor_type.elem_type):
             raise InvalidModel(f"{MAIN} states no type for its input {info.name!r}")
-    if proto.ir_version < OVERRIDE_IR:
-        inputs = {v.name for v in proto.graph.input}
-        for tensor in proto.graph.initializer:
-            if tensor.name not in inputs:
-                raise InvalidModel(
-                    f"initializer {tensor.name!r} is not an input of {MAIN}, "
-                    f"which IR version {proto.ir_version} demands"
-                )
 
 
 def _check_overridden(graph: GraphProto) -> None:
