@@ -31,19 +31,11 @@ OLDEST_IR = 3
 _TEXT_DEPTH = 200  # onnx.parser recurses
 # files that are taken for models: where which bytes stand, what it is and what to do
 OTHERS = (
-    (
-        0,
-        b"version https://git-lfs",
-        "it is a pointer of Git LFS; `git lfs pull` fetches the model",
-    ),
+    (0, b"version https://git-lfs", "it is a pointer of Git LFS; `git lfs pull` fetches the model"),
     (4, b"ORTM", "it has ONNX Runtime's own format; give the ONNX model that it was made of"),
     (4, b"TFL3", "it is a model of TensorFlow Lite; tf2onnx makes an ONNX model of it"),
     (0, b"\x89HDF", "it is HDF5, as Keras stores models; tf2onnx makes an ONNX model of it"),
-    (
-        0,
-        b"PK\x03\x04",
-        "it is a zip archive, as PyTorch stores models; export it",
-    ),
+    (0, b"PK\x03\x04", "it is a zip archive, as PyTorch stores models; export it"),
     (0, b"\x1f\x8b", "it is compressed by gzip; decompress it"),
 )
 Source: TypeAlias = Union[str, "os.PathLike[str]", bytes, ModelProto, "Model"]
