@@ -15,10 +15,10 @@ from onnx import TensorProto, helper
 
 from sardonyx.cli import main
 from sardonyx.loading import load
-from sardonyx.measure.events import events
-from sardonyx.measure.launches import timings
 from sardonyx.measure.peers import Run, close, difference
 from sardonyx.measure.rounds import SHORT, interleaved
+from sardonyx.ort.events import events
+from sardonyx.timed import timings
 from sardonyx.types import Value
 
 F = TensorProto.FLOAT

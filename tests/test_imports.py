@@ -61,6 +61,8 @@ TABLE = {
     "whole": f"{SIZES} graph feeds infer passes numpy",
     "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole passes"
     " compiler native numpy",
+    "timed": f"{SIZES} settings graph infer feeds machine execution whole passes build clocked"
+    " threads tune engines numpy",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
@@ -72,12 +74,11 @@ TABLE = {
     "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",
     "backend": ABOVE,
     "custom": f"{IR} ops onnx {NUMERIC}",
-    "ort": ABOVE,
-    "measure": f"{ABOVE} c99 ort execution whole passes build clocked threads onnxruntime "
-    "openvino matplotlib",
+    "ort": f"{ABOVE} timed",
+    "measure": f"{ABOVE} c99 ort passes build threads onnxruntime openvino matplotlib",
     "__init__": f"{ABOVE} checker ort extract",
-    "cli": f"{ABOVE} c99 measure accuracy watched checker documents monitor trace legalize ort "
-    "extract passes emit build compiler feeds stages native ops",
+    "cli": f"{ABOVE} c99 timed measure accuracy watched checker documents monitor trace legalize "
+    "ort extract passes emit build compiler feeds stages native ops",
     "__main__": "cli",
 }
 FILES = sorted(ROOT.rglob("*.py"))

@@ -16,7 +16,6 @@ from sardonyx.emit import emit
 from sardonyx.emit.export import export, name_map
 from sardonyx.errors import RunError
 from sardonyx.kernel.ir import Kernel
-from sardonyx.measure.launches import timings
 from sardonyx.native import NativeEngine
 from sardonyx.passes import one_by_one
 from sardonyx.passes.constants import fold_constants
@@ -28,6 +27,7 @@ from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import workers_of
 from sardonyx.plan import plan
 from sardonyx.settings import Tuning
+from sardonyx.timed import timings
 from sardonyx.tune import read
 from sardonyx.types import Array
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import ModelProto, helper
@@ -23,6 +25,7 @@ from sardonyx.errors import FeedError, SardonyxError
 from sardonyx.ort.capi import onnxruntime_pybind11_state as state
 
 pytestmark = pytest.mark.usefixtures("machine_engine")
+NATIVE = pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
 
 
 def described() -> ModelProto:
@@ -160,20 +163,51 @@ def test_providers_are_the_cpu() -> None:
     session.enable_fallback()
 
 
-def test_profiling_writes_a_trace(tmp_path: Path) -> None:
+def profiled(model: Any, folder: Path, engine: str) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.enable_profiling = True
-    options.profile_file_prefix = str(tmp_path / "p")
-    session = ort.InferenceSession(RELU, options)
-    assert session.get_profiling_start_time_ns() > 0
-    session.run(None, {"x": X})
+    options.profile_file_prefix = str(folder / "p")
+    options.add_session_config_entry("sardonyx.engine", engine)
+    return ort.InferenceSession(model, options)
+
+
+@pytest.mark.parametrize("engine", ["machine", pytest.param("native", marks=NATIVE)])
+def test_profiling_writes_a_trace_with_each_operation(engine: str, tmp_path: Path) -> None:
+    session = profiled(RELU, tmp_path, engine)
+    start = session.get_profiling_start_time_ns()
+    (y,) = session.run(None, {"x": X})
+    assert y.tobytes() == ort.InferenceSession(RELU).run(None, {"x": X})[0].tobytes()
     events = json.loads(Path(session.end_profiling()).read_text())
-    assert {e["name"] for e in events} == {
+    *session_events, node = sorted(events, key=lambda e: e["cat"] == "Node")
+    assert [e["name"] for e in session_events] == [
         "model_loading_array",
         "session_initialization",
         "model_run",
-    }
+    ]
+    run, args = session_events[-1], node["args"]
+    assert (node["cat"], args["op_name"], args["node_index"]) == ("Node", "Relu", "0")
+    assert args["output_type_shape"] == [{"float": [*X.shape]}]
+    assert 0 < run["ts"] <= node["ts"] + 1
+    assert node["ts"] + node["dur"] <= run["ts"] + run["dur"] + 2
+    assert start > 0
     assert session.end_profiling() == ort.InferenceSession(RELU).end_profiling() == ""
+    assert session.run(None, {"x": X})[0].tobytes() == y.tobytes()
+
+
+@NATIVE
+def test_what_data_decides_is_profiled_too(tmp_path: Path) -> None:
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (int64[1, m] y, float[n] z)'
+    model = onnx.parser.parse_model(f"{head} {{ z = Neg(x) y = NonZero(z) }}")
+    session = profiled(model.SerializeToString(), tmp_path, "native")
+    for x in (np.array([0, 1, 2], np.float32), np.array([3, 0], np.float32)):
+        y, z = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y, np.nonzero(x))
+        np.testing.assert_array_equal(z, -x)
+    events = json.loads(Path(session.end_profiling()).read_text())
+    found = " ".join(e["args"]["op_name"] for e in events if e["cat"] == "Node")
+    assert "Neg" in found
+    assert "NonZero" in found
+    assert sum(e["name"] == "model_run" for e in events) == 2
 
 
 class Named(ort.InferenceSession):

@@ -25,7 +25,7 @@ from sardonyx.memory import aligned, blank, read, sized
 from sardonyx.passes.program import Program, Watched, each
 from sardonyx.passes.timeline import timeline_of
 from sardonyx.passes.workers import workers_of
-from sardonyx.plan import plan
+from sardonyx.plan import Plan, plan
 from sardonyx.threads import Pool
 from sardonyx.types import Array, in_memory
 
@@ -63,7 +63,7 @@ class Clocked:
     weights: Array
     memory: Array
     pool: Pool
-    scratch: int
+    plan: Plan
     dims: Array
 
     def __call__(self, values: Mapping[str, Array | None]) -> tuple[dict[str, Array], Times]:
@@ -85,7 +85,7 @@ class Clocked:
             0,
             self.pool.parallel_for,
             self.pool.argument,
-            self.memory.ctypes.data + self.scratch,
+            self.memory.ctypes.data + self.plan.size,
         )
         count = len(tuple(each(program)))
         clock = (ctypes.c_int64 * (3 * count)).in_dll(self.library, "sardonyx_clock")
@@ -139,6 +139,6 @@ def clocked(
         build.mapped(source.blob),
         aligned(made.size_for(pool.threads, workers.at({}, pool.threads)), 0),
         pool,
-        made.size,
+        made,
         np.zeros(max(1, len(symbols)), np.int64),
     )

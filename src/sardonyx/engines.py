@@ -89,7 +89,7 @@ class StagedEngine:
     def __init__(self, graph: Graph, make: Callable[[Graph], Program]) -> None:
         self.graph = graph
         self._runner = Runner(make)
-        self._programs = Programs(graph, make)
+        self._programs: Programs[Program] = Programs(graph, make)
         self._usual: Kinds | None = None  # what was fed last, if it always goes by stages
         self._ran = False
 
@@ -174,17 +174,17 @@ def make_engine(
     from sardonyx.native import NativeEngine
 
     make = partial(NativeEngine, progress=progress, threads=threads, tuning=tuning)
-    if _is_one(graph):
+    if is_one(graph):
         return make(graph)
     graph = lightened(graph)
     tail = tail_of(graph)
     if tail is None:
         return StagedEngine(graph, make)
     head = tail.head
-    return TailedEngine(tail, make(head) if _is_one(head) else StagedEngine(head, make))
+    return TailedEngine(tail, make(head) if is_one(head) else StagedEngine(head, make))
 
 
-def _is_one(graph: Graph) -> bool:
+def is_one(graph: Graph) -> bool:
     """Whether one program does it all: its sizes follow from those of its inputs, or from values of
     inputs that decide nothing else."""
     if not is_staged(graph) or is_program(graph):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -39,16 +39,19 @@ class Program(Protocol):
         """N and its lower bound."""
 
 
+Made = TypeVar("Made", bound=Program)
+
+
 @dataclass(slots=True, eq=False)
-class Programs:
+class Programs(Generic[Made]):
     """The programs of one graph."""
 
     graph: Graph
-    make: Callable[[Graph], Program]
-    made: dict[object, Program | None] = field(default_factory=dict)
+    make: Callable[[Graph], Made]
+    made: dict[object, Made | None] = field(default_factory=dict)
     _sizes: frozenset[str] = field(init=False)  # inputs whose values decide sizes
     _asked: dict[object, int] = field(default_factory=dict)
-    _last: tuple[Values, Program] | None = None  # the values that it is made for
+    _last: tuple[Values, Made] | None = None  # the values that it is made for
     _lock: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -71,7 +74,7 @@ class Programs:
         keys = set(_deciding(self._sizes, arrays))
         return keys == {()} and self.made.get((shapes, ()), self) is None
 
-    def find(self, fed: Mapping[str, Value]) -> Program | None:
+    def find(self, fed: Mapping[str, Value]) -> Made | None:
         """The program for these feeds, made now if it is time; None where stages have to do."""
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
         inputs = set(self.graph.inputs)
@@ -99,13 +102,6 @@ class Programs:
         if len(self._asked) > 64 * PROGRAMS:
             self._asked.clear()
         return len(self.made) < 2 or self._asked.get(key, 0) >= OFTEN
-
-
-def whole(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
-    """The graph for these feeds, as one program serves it; None where none does."""
-    sizes = frozenset(value_inputs(graph))
-    found = (_program(graph, fed, values) for values in _deciding(sizes, fed))
-    return next((g for g in found if g is not None), None)
 
 
 def _shapes(fed: Mapping[str, Array]) -> tuple[tuple[str, tuple[int, ...]], ...]:

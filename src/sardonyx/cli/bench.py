@@ -30,12 +30,12 @@ from sardonyx.errors import BuildError, FeedError
 from sardonyx.loading import open_model
 from sardonyx.measure.alone import loads
 from sardonyx.measure.costs import work
-from sardonyx.measure.events import events, named
-from sardonyx.measure.launches import Timing, Work, timings
 from sardonyx.measure.peak import measured_peak, measured_reading
 from sardonyx.measure.peers import PEERS, Run, Subject, difference, installed
 from sardonyx.measure.roofline import draw
 from sardonyx.measure.rounds import interleaved
+from sardonyx.ort.events import events, named
+from sardonyx.timed import Timing, Work, timings
 from sardonyx.types import Value
 
 PROFILED = 10  # runs

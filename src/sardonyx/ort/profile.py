@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ def event(
 
 
 class Profile:
-    """Events of one session: loading, and each run."""
+    """Events of one session: loading, each run, and each node of a run."""
 
     def __init__(self, prefix: str) -> None:
         self.start_ns = time.monotonic_ns()
@@ -45,6 +45,10 @@ class Profile:
         finally:
             took, since = time.monotonic_ns() - begin, begin - self.start_ns
             self._events.append(event("Session", name, since // 1000, took // 1000, {}))
+
+    def add(self, events: Iterable[dict[str, object]]) -> None:
+        """Adds events whose times count from start_ns."""
+        self._events += events
 
     def write(self) -> str:
         """Writes the events to a file; its name."""

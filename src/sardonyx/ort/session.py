@@ -17,6 +17,7 @@ from sardonyx.opened import Opened
 from sardonyx.ort.binding import IOBinding
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
 from sardonyx.ort.environment import PROVIDER, current_seed, get_available_providers
+from sardonyx.ort.events import nodes
 from sardonyx.ort.failures import loading, running
 from sardonyx.ort.feeds import check_supported, converted, wanted
 from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_arg
@@ -33,7 +34,7 @@ from sardonyx.settings import (
     numerics_named,
     reading_named,
 )
-from sardonyx.types import Array
+from sardonyx.types import Array, Value
 
 if TYPE_CHECKING:  # a session that was made before needs neither onnx nor the compiler
     from onnx import ModelProto
@@ -88,9 +89,24 @@ class Session:
         names = wanted(self._graph, output_names)
         if run_options is not None and run_options.terminate:
             raise status(Fail, "Exiting due to terminate flag being set to true.")
-        with self._event("model_run"), running():
-            found = self._sess.run(feeds)
+        found = self._performed(feeds)
         return [found[name] for name in names]
+
+    def _performed(self, feeds: Mapping[str, Value]) -> Mapping[str, Value]:
+        """The outputs of a run, which a profile hears of."""
+        profile = self._profile
+        if profile is None:
+            with running():
+                return self._sess.run(feeds)
+        from sardonyx.timed import TimedEngine
+
+        assert isinstance(self._sess, TimedEngine)
+        with running():
+            self._sess.prepare(feeds)
+            with profile.event("model_run"):
+                found, timings = self._sess.timed(feeds)
+        profile.add(nodes(timings, profile.start_ns))
+        return found
 
     def _chosen(self, outputs: list[Array], names: Sequence[str]) -> list[Array]:
         """Those of all outputs that are asked for."""
@@ -244,8 +260,7 @@ class InferenceSession(Session):
                 self._opened, self._sess = kept
                 self._graph = self._opened.graph
             else:
-                self._make(source)
-                self._keep(key, self._opened, self._sess)
+                self._make(source, key)
         if self._profile is None:
             self._quick = getattr(self._sess, "quick", None)
 
@@ -275,14 +290,22 @@ class InferenceSession(Session):
             numerics=_numerics(options),
         )
 
-    def _make(self, source: str | bytes) -> None:
+    def _make(self, source: str | bytes, key: str | None) -> None:
         """The long way: from the model's text to the engine."""
         with self._event("model_loading_array" if self._model_bytes else "model_loading_uri"):
             self._opened = self._read(source)
         self._graph = self._opened.graph
         check_supported(self._graph)
-        with self._event("session_initialization"):
+        if self._profile is None:
             self._sess = self._engine(self._graph)
+            self._keep(key, self._opened, self._sess)
+            return
+        from sardonyx.timed import TimedEngine
+
+        options = self._sess_options
+        about = _engine(options), options.intra_op_num_threads, _tuning(options)
+        with self._profile.event("session_initialization"):
+            self._sess = TimedEngine(self._graph, *about)
 
     def _full(self, source: str | bytes, key: str | None) -> Engine:
         """The engine for what an image cannot do."""

@@ -1,6 +1,7 @@
 """The time of each operation: a run with a clock read before and after each.
 
-    for timing in timings(graph, feeds, runs=10): ...
+    for run in timings(graph, feeds, runs=10): ...
+    outputs, run = TimedEngine(graph).timed(feeds)
 
 On the native engine what is timed is a launch of its program: mostly several operations, which it
 fuses. The program is the engine's own, compiled for these sizes, but for the two clock reads (about
@@ -14,26 +15,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
+from threading import Lock
 
 import numpy as np
 
 from sardonyx.build import rows_of_bytes
 from sardonyx.clocked import Clocked, clocked
-from sardonyx.engines import choose
-from sardonyx.errors import ModelError, Undetermined
+from sardonyx.engines import choose, is_one, supported
 from sardonyx.execution import Runner
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import bind, value_inputs
 from sardonyx.machine import Machine, StepRecord
+from sardonyx.passes.carried import lightened
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program, each
-from sardonyx.settings import Tuning
+from sardonyx.settings import Kind, Tuning
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, Value, by_numpy
-from sardonyx.whole import is_program, whole
+from sardonyx.whole import Programs, is_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,47 @@ def timings(
 ) -> list[list[Timing]]:
     """The timings of each of so many runs, after one that is not counted; threads, tuning: of the
     native engine."""
-    run = _timed(graph, feeds, pool_of(threads), tuning)
-    run.feed(feeds)
-    return [run.feed(feeds) for _ in range(runs)]
+    engine = TimedEngine(graph, threads=threads, tuning=tuning)
+    engine.run(feeds)
+    return [engine.timed(feeds)[1] for _ in range(runs)]
+
+
+class TimedEngine:
+    """An engine whose runs give the time of each launch, step or host operation beside the outputs.
+    What it runs is compiled for the sizes that are fed."""
+
+    def __init__(
+        self, graph: Graph, kind: Kind = "auto", threads: int = 0, tuning: Tuning | None = None
+    ) -> None:
+        supported(graph)
+        self.name = choose(kind)
+        self._lock, pool = Lock(), pool_of(threads)
+        self._way: _Steps | _Part | _Staged
+        if self.name == "machine":
+            self._way = _Steps(graph)
+        elif is_one(graph):
+            self._way = _Part(graph, pool, tuning)
+        else:
+            self._way = _Staged(lightened(graph), pool, tuning)
+
+    def prepare(self, feeds: Mapping[str, Value]) -> None:
+        """Compiles what these feeds need, where that is known before the run."""
+        with self._lock:
+            self._way.prepare(feeds)
+
+    def timed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
+        """The outputs by name, and the timings of the run. Raises as an Engine's run."""
+        with self._lock:
+            return self._way.feed(feeds)
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name."""
+        return self.timed(feeds)[0]
+
+    def memory(self) -> tuple[int, int]:
+        """The largest N of what has been run, and its lower bound."""
+        with self._lock:
+            return self._way.memory()
 
 
 class _Steps:
@@ -77,15 +117,21 @@ class _Steps:
     def __init__(self, graph: Graph) -> None:
         self._machine = Machine(graph)
 
-    def feed(self, feeds: Mapping[str, Value]) -> list[Timing]:
+    def prepare(self, feeds: Mapping[str, Value]) -> None:
+        """Nothing is compiled."""
+
+    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
         self._machine.start(feeds)
         found = list[Timing]()
         while True:
             begin = time.monotonic_ns()
             record = self._machine.step()
             if record is None:
-                return found
+                return self._machine.outputs, found
             found.append(Timing(_step(record), begin, time.monotonic_ns() - begin))
+
+    def memory(self) -> tuple[int, int]:
+        return self._machine.plan.size, self._machine.plan.lower_bound
 
 
 class _Part:
@@ -96,34 +142,57 @@ class _Part:
         self.found: list[Timing] = []
         self._made: dict[object, _Compiled] = {}
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def prepare(self, feeds: Mapping[str, Value]) -> None:
+        self._compiled(_arrays(checked(self.graph, feeds)))
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
         """The outputs; `found` is longer by the timings."""
         fed = {n: np.require(v, requirements=["C", "A"]) for n, v in feeds.items()}
+        outputs, found = self._compiled(fed)(fed)
+        self.found += found
+        return {**outputs}
+
+    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
+        """There is no short way."""
+        return None
+
+    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
+        self.found = []
+        return self.run(_arrays(checked(self.graph, feeds))), self.found
+
+    def memory(self) -> tuple[int, int]:
+        plans = [made.run.plan for made in self._made.values()]
+        return max(p.size for p in plans), max(p.lower_bound for p in plans)
+
+    def _compiled(self, fed: Mapping[str, Array]) -> _Compiled:
+        """The program for feeds like these."""
         deciding = value_inputs(self.graph)
         key = tuple((n, v.shape, v.tobytes() if n in deciding else b"") for n, v in fed.items())
         if key not in self._made:
             self._made[key] = _compiled(self.graph, fed, self._pool, self._tuning)
-        outputs, found = self._made[key](fed)
-        self.found += found
-        return outputs
-
-    def feed(self, feeds: Mapping[str, Value]) -> list[Timing]:
-        self.found = []
-        self.run({n: v for n, v in checked(self.graph, feeds).items() if isinstance(v, np.ndarray)})
-        return self.found
+        return self._made[key]
 
 
 class _Staged:
-    """A graph in stages: its parts compiled, the rest performed by the host."""
+    """A graph in stages: its parts compiled, the rest performed by the host; one program where
+    feeds allow it."""
 
     def __init__(self, graph: Graph, pool: Pool, tuning: Tuning | None) -> None:
         self.graph = graph
-        self._runner = Runner(partial(_Part, pool=pool, tuning=tuning))
+        make = partial(_Part, pool=pool, tuning=tuning)
+        self._runner, self._programs = Runner(make), Programs(graph, make)
 
-    def feed(self, feeds: Mapping[str, Value]) -> list[Timing]:
-        graph, found = self.graph, list[Timing]()
-        given = checked(graph, feeds)
-        execution = self._runner.execution(graph, given, frozenset(graph.symbols))
+    def prepare(self, feeds: Mapping[str, Value]) -> None:
+        program = self._programs.find(checked(self.graph, feeds))
+        if program is not None:
+            program.prepare(feeds)
+
+    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
+        given, found = checked(self.graph, feeds), list[Timing]()
+        program = self._programs.find(given)
+        if program is not None:
+            return program.feed(given)
+        execution = self._runner.execution(self.graph, given, frozenset(self.graph.symbols))
         while (stage := execution.next()) is not None:
             if stage.part is None:
                 begin = time.monotonic_ns()
@@ -137,7 +206,12 @@ class _Staged:
                 part.found = []
                 execution.finish(stage, part.run(execution.feeds(stage)))
                 found += part.found
-        return found
+        return execution.outputs(), found
+
+    def memory(self) -> tuple[int, int]:
+        made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
+        sizes = [part.memory() for part in made]
+        return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,19 +227,8 @@ class _Compiled:
         return found, [Timing(work, *time) for work, time in pairs if time[0]]
 
 
-def _timed(
-    graph: Graph, feeds: Mapping[str, Value], pool: Pool, tuning: Tuning | None
-) -> _Steps | _Part | _Staged:
-    if choose() == "machine":
-        return _Steps(graph)
-    try:
-        part = _Part(graph, pool, tuning)
-        part.feed(feeds)
-    except (Undetermined, ModelError):
-        arrays = {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
-        found = whole(graph, arrays) if arrays.keys() == set(graph.inputs) else None
-        return _Staged(graph, pool, tuning) if found is None else _Part(found, pool, tuning)
-    return part
+def _arrays(feeds: Mapping[str, Value]) -> dict[str, Array]:
+    return {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
 
 
 def _compiled(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
-from sardonyx.measure.launches import Timing, Work
 from sardonyx.ort.profile import event
 from sardonyx.types import TensorType
+
+if TYPE_CHECKING:  # a session without a profile does without the compiler
+    from sardonyx.timed import Timing, Work
 
 
 def events(runs: Sequence[Sequence[Timing]]) -> list[dict[str, object]]:
@@ -17,10 +20,17 @@ def events(runs: Sequence[Sequence[Timing]]) -> list[dict[str, object]]:
     for run in filter(None, runs):
         begin, end = run[0].begin, max(t.begin + t.duration for t in run)
         found.append(event("Session", "model_run", (begin - start) / 1e3, (end - begin) / 1e3, {}))
-        for number, timing in enumerate(run):
-            name = f"{named(timing.work)}_kernel_time"
-            times = (timing.begin - start) / 1e3, timing.duration / 1e3
-            found.append(event("Node", name, *times, _args(number, timing.work)))
+        found += nodes(run, start)
+    return found
+
+
+def nodes(run: Sequence[Timing], start: int) -> list[dict[str, object]]:
+    """The "Node" events of a run; their times count from start, in nanoseconds."""
+    found = list[dict[str, object]]()
+    for number, timing in enumerate(run):
+        times = (timing.begin - start) / 1e3, timing.duration / 1e3
+        name = f"{named(timing.work)}_kernel_time"
+        found.append(event("Node", name, *times, _args(number, timing.work)))
     return found
 
 
