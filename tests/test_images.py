@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession, build
-from sardonyx.errors import FeedError, RunError
+from sardonyx.errors import FeedError, InvalidModel, RunError
 from sardonyx.images import ImageEngine, key_of
 from sardonyx.native import NativeEngine
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
@@ -155,6 +156,18 @@ def test_feeds_are_refused_alike() -> None:
             session.run(None, feeds(X.astype(np.float64)))
         with pytest.raises(ValueError, match="Required inputs"):
             session.run(None, {"x": X})
+
+
+def test_sizes_that_do_not_fit_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[1, 1, n] x) => (float[1, 1, m] y)'
+    text = f"{head} {{ a = Relu(x) y = MaxPool<kernel_shape = [5]>(a) }}"
+    data, told = onnx.parser.parse_model(text).SerializeToString(), list[str]()
+    for engine in ("native", "native", "machine"):
+        monkeypatch.setenv("SARDONYX_ENGINE", engine)
+        with pytest.raises(InvalidModel, match=r"MaxPool .* a window of 5 is larger") as caught:
+            InferenceSession(data).run(None, {"x": np.zeros((1, 1, 3), np.float32)})
+        told.append(str(caught.value))
+    assert told == told[:1] * 3
 
 
 def test_other_bytes_and_other_options_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ from sardonyx import build, calls, dims
 from sardonyx import types as t
 from sardonyx.beneath import components, open_beneath
 from sardonyx.compiler import cpu_identity
-from sardonyx.errors import InvalidModel, SardonyxError, Undetermined
+from sardonyx.errors import InternalError, InvalidModel, SardonyxError, Undetermined
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.memory import MEMORY_LIMIT
@@ -153,7 +153,10 @@ class ImageEngine:
                 self._recent.memory = other.memory()
             return outputs
         with self._lock:
-            call, made = self._call(fed, sizes)
+            try:
+                call, made = self._call(fed, sizes)
+            except InternalError:  # a size below 0, of which the full engine says more
+                return None
         size = made.size(self._pool.threads)
         outputs = None if call is None or size > MEMORY_LIMIT else call(fed)
         if outputs is not None:

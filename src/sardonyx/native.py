@@ -123,7 +123,11 @@ class NativeEngine:
         }
         with self._lock:
             compiled, dims = self._choose(fed)
-            made = compiled.planned(dims)
+            try:
+                made = compiled.planned(dims)
+            except InternalError:
+                self._bound(fed)  # says which operation a size does not fit
+                raise
         memory = self._recent.memory = made.size(self._pool.threads), made.plan.lower_bound
         call = self._short(compiled, made, dims, fed)
         outputs = None if call is None else call(fed)
@@ -191,13 +195,17 @@ class NativeEngine:
         shapes = tuple((n, v.shape) for n, v in fed.items())
 
         def make() -> Compiled:
-            types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
-            bound = bind(self.graph, types, fed)
+            bound = self._bound(fed)
             return self._compile(bound, any(n in fed for n in bound.overridable))
 
         made = self._kept((values_key(self._deciding, fed), tuple(sorted(shapes))), make)
         assert made is not None
         return made
+
+    def _bound(self, fed: Mapping[str, Array]) -> Graph:
+        """The graph for these shapes, and the values that decide sizes."""
+        types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
+        return bind(self.graph, types, fed)
 
     def _kept(
         self, key: tuple[object, ...], make: Callable[[], Compiled | None]
