@@ -17,12 +17,11 @@ from typing import TypeAlias
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine, bounds, coefficient
 from sardonyx.kernel.c99.print_tiles import across
-from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Iterate, Load, Where, lift
+from sardonyx.kernel.expr import Alu, Axis, Const, Expr, Fold, Iterate, Load, Where, lift
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_move, walk
-from sardonyx.passes.phases import phases_in
 from sardonyx.passes.program import Launch, Program
 
 MOST = 256  # sides that one loop becomes
@@ -48,15 +47,15 @@ def _split(launch: Launch) -> Launch:
 
 def _parts(s: Compute) -> list[Stmt]:
     """The loops that s becomes, or s where there is no choice."""
-    found = parts(s)
+    found = parts(s, phases=True)
     return loops(found) if len(found) > 1 else [s]
 
 
-def parts(s: Compute, most: int = MOST) -> list[Side]:
+def parts(s: Compute, most: int = MOST, phases: bool = False) -> list[Side]:
     """A store for each side of the choices of s, and the axes that it is for; one where there are
-    more than `most`, or tiles serve s better."""
+    more than `most`, or tiles serve s better. phases: also of those by phases."""
     if across(s) is None and is_short(s.expr):
-        found = sides(s, most)
+        found = sides(s, most, phases)
         if all(is_move(part.expr) == is_move(s.expr) for part, _ in found):  # as to NaN
             return found
     return [(Store(s.buffer, s.axes, s.expr), s.axes)]
@@ -73,10 +72,11 @@ def _terms(fold: Fold) -> float:
     return count if isinstance(count, int) else inf
 
 
-def sides(s: Compute, most: int = MOST) -> list[Side]:
+def sides(s: Compute, most: int = MOST, phases: bool = False) -> list[Side]:
     """A store for each side of the choices of s, and the axes that it is for; no more than `most`:
-    s as it is where there are more."""
-    found = _by_phases(Store(s.buffer, s.axes, s.expr), s.axes)
+    s as it is where there are more. phases: also of those by phases."""
+    found = [(Store(s.buffer, s.axes, s.expr), s.axes)]
+    found = _by_phases(*found[0]) if phases else found
     at = 0
     while at < len(found):
         store, axes = found[at]
@@ -98,18 +98,28 @@ def _by_phases(s: Store, axes: tuple[Axis, ...]) -> list[Side]:
         y[i] = i % 4 < 1 ? a[i // 4] : b[i // 4], i < 255
      -> y[4 * q + p] = p < 1 ? a[q] : b[q], q < 63;   y[252 + i] = i < 1 ? a[63] : b[63], i < 3
     """
-    conditions = [e.cond for e in walk(s.expr) if isinstance(e, Where)]
-    for axis, size in phases_in(conditions, axes).items():
-        if not isinstance(axis.extent, int) or axis.extent < size:
-            continue
-        steps = axis.extent // size
-        q, p = Axis(f"{axis.name}q", steps), Axis(f"{axis.name}p", size)
-        at = axes.index(axis)
-        found = _by_phases(_rewritten(s, {axis: q * size + p}), (*axes[:at], q, p, *axes[at + 1 :]))
-        if steps * size < axis.extent:
-            found += _by_phases(*_part(s, axes, axis, steps * size, axis.extent))
-        return found
-    return [(s, axes)]
+    found = _phases(s, axes)
+    if found is None:
+        return [(s, axes)]
+    axis, extent, size = found
+    steps = extent // size
+    q, p = Axis(f"{axis.name}q", steps), Axis(f"{axis.name}p", size)
+    at = axes.index(axis)
+    whole = _rewritten(s, {axis: q * size + p})
+    rest = _part(s, axes, axis, steps * size, extent) if steps * size < extent else None
+    made = _by_phases(whole, (*axes[:at], q, p, *axes[at + 1 :]))
+    return made if rest is None else made + _by_phases(*rest)
+
+
+def _phases(s: Store, axes: tuple[Axis, ...]) -> tuple[Axis, int, int] | None:
+    """An axis whose phase a choice asks for, its extent, and how many phases there are."""
+    for e in walk(s.expr):
+        match e:
+            case Where(Alu("lt", (Alu("imod", (Axis() as axis, Const(size, _)), _), _), _)):
+                n = axis.extent
+                if axis in axes and isinstance(n, int) and n >= int(size):
+                    return axis, n, int(size)
+    return None
 
 
 def _halves(axis: Axis, first: int) -> tuple[tuple[int, int], tuple[int, int]]:

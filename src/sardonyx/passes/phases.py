@@ -16,7 +16,7 @@ second statement:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -102,21 +102,14 @@ def _joined(s: Compute, pairs: Mapping[Axis, tuple[Axis, Axis]]) -> Compute | No
 
 def _phases(s: Compute) -> dict[Axis, tuple[int, Dim]]:
     """The axes on whose quotients and remainders a sum of products or a choice depends: how many
-    phases, how many steps; none where one is no whole number of steps."""
+    phases, how many steps."""
+    found: dict[Axis, tuple[int, Dim]] = {}
     inner = [x for e in walk(s.expr) if isinstance(e, Fold) and e.kind == "dot" for x in e.terms]
     inner += [e.cond for e in walk(s.expr) if isinstance(e, Where)]
-    found = {axis: (n, divide(axis.extent, n)) for axis, n in phases_in(inner, s.axes).items()}
-    steps = {axis: (n, count) for axis, (n, count) in found.items() if count is not None}
-    return steps if len(steps) == len(found) else {}
-
-
-def phases_in(es: Iterable[Expr], axes: Sequence[Axis]) -> dict[Axis, int]:
-    """How many phases the axes have whose quotients and remainders are in es; none where one has
-    several numbers of them."""
-    found: dict[Axis, int] = {}
-    for e in walk(*es):
+    for e in walk(*inner):
         match e:
-            case Alu("idiv" | "imod", (Axis() as axis, Const(size, _)), _) if axis in axes:
-                if found.setdefault(axis, int(size)) != size:
+            case Alu("idiv" | "imod", (Axis() as axis, Const(size, _)), _) if axis in s.axes:
+                count = divide(axis.extent, int(size))
+                if count is None or found.setdefault(axis, (int(size), count))[0] != size:
                     return {}
     return found
