@@ -11,11 +11,12 @@ fuses. The program is the engine's own, compiled for these sizes, but for the tw
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 
@@ -59,6 +60,9 @@ class Timing:
     duration: int
 
 
+Timed: TypeAlias = tuple[Mapping[str, Value], list[Timing]]  # the outputs by name, of one run
+
+
 def timings(
     graph: Graph,
     feeds: Mapping[str, Value],
@@ -91,19 +95,24 @@ class TimedEngine:
         else:
             self._way = _Staged(lightened(graph), pool, tuning)
 
-    def prepare(self, feeds: Mapping[str, Value]) -> None:
-        """Compiles what these feeds need, where that is known before the run."""
+    def prepared(self, feeds: Mapping[str, Value]) -> Callable[[], Timed]:
+        """A run with these feeds, for which all is compiled that is known to be needed."""
         with self._lock:
-            self._way.prepare(feeds)
+            ready = self._way.prepared(feeds)
 
-    def timed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
+        def run() -> Timed:
+            with self._lock:
+                return ready()
+
+        return run
+
+    def timed(self, feeds: Mapping[str, Value]) -> Timed:
         """The outputs by name, and the timings of the run. Raises as an Engine's run."""
-        with self._lock:
-            return self._way.feed(feeds)
+        return self.prepared(feeds)()
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
-        return self.timed(feeds)[0]
+        return dict(self.timed(feeds)[0])
 
     def memory(self) -> tuple[int, int]:
         """The largest N of what has been run, and its lower bound."""
@@ -117,10 +126,10 @@ class _Steps:
     def __init__(self, graph: Graph) -> None:
         self._machine = Machine(graph)
 
-    def prepare(self, feeds: Mapping[str, Value]) -> None:
-        """Nothing is compiled."""
+    def prepared(self, feeds: Mapping[str, Value]) -> Callable[[], Timed]:
+        return partial(self._stepped, feeds)
 
-    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
+    def _stepped(self, feeds: Mapping[str, Value]) -> Timed:
         self._machine.start(feeds)
         found = list[Timing]()
         while True:
@@ -142,35 +151,32 @@ class _Part:
         self.found: list[Timing] = []
         self._made: dict[object, _Compiled] = {}
 
-    def prepare(self, feeds: Mapping[str, Value]) -> None:
-        self._compiled(_arrays(checked(self.graph, feeds)))
+    def prepared(self, feeds: Mapping[str, Value]) -> Callable[[], Timed]:
+        given = checked(self.graph, feeds)
+        return self._ready({n: v for n, v in given.items() if isinstance(v, np.ndarray)})
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
         """The outputs; `found` is longer by the timings."""
-        fed = {n: np.require(v, requirements=["C", "A"]) for n, v in feeds.items()}
-        outputs, found = self._compiled(fed)(fed)
+        outputs, found = self._ready(feeds)()
         self.found += found
-        return {**outputs}
+        return dict(outputs)
 
     def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
         """There is no short way."""
         return None
 
-    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
-        self.found = []
-        return self.run(_arrays(checked(self.graph, feeds))), self.found
-
     def memory(self) -> tuple[int, int]:
         plans = [made.run.plan for made in self._made.values()]
         return max(p.size for p in plans), max(p.lower_bound for p in plans)
 
-    def _compiled(self, fed: Mapping[str, Array]) -> _Compiled:
-        """The program for feeds like these."""
+    def _ready(self, feeds: Mapping[str, Array]) -> Callable[[], Timed]:
+        """A run of the program for feeds like these."""
+        fed = {n: np.require(v, requirements=["C", "A"]) for n, v in feeds.items()}
         deciding = value_inputs(self.graph)
         key = tuple((n, v.shape, v.tobytes() if n in deciding else b"") for n, v in fed.items())
         if key not in self._made:
             self._made[key] = _compiled(self.graph, fed, self._pool, self._tuning)
-        return self._made[key]
+        return partial(self._made[key], fed)
 
 
 class _Staged:
@@ -182,16 +188,13 @@ class _Staged:
         make = partial(_Part, pool=pool, tuning=tuning)
         self._runner, self._programs = Runner(make), Programs(graph, make)
 
-    def prepare(self, feeds: Mapping[str, Value]) -> None:
-        program = self._programs.find(checked(self.graph, feeds))
-        if program is not None:
-            program.prepare(feeds)
-
-    def feed(self, feeds: Mapping[str, Value]) -> tuple[dict[str, Value], list[Timing]]:
-        given, found = checked(self.graph, feeds), list[Timing]()
+    def prepared(self, feeds: Mapping[str, Value]) -> Callable[[], Timed]:
+        given = checked(self.graph, feeds)
         program = self._programs.find(given)
-        if program is not None:
-            return program.feed(given)
+        return partial(self._by_stages, given) if program is None else program.prepared(given)
+
+    def _by_stages(self, given: Mapping[str, Value]) -> Timed:
+        found = list[Timing]()
         execution = self._runner.execution(self.graph, given, frozenset(self.graph.symbols))
         while (stage := execution.next()) is not None:
             if stage.part is None:
@@ -225,10 +228,6 @@ class _Compiled:
         found, times = self.run({n: fed.get(n, self.graph.initializers.get(n)) for n in inputs})
         pairs = zip(self.works, times, strict=True)  # of a branch that is not taken there is none
         return found, [Timing(work, *time) for work, time in pairs if time[0]]
-
-
-def _arrays(feeds: Mapping[str, Value]) -> dict[str, Array]:
-    return {n: v for n, v in feeds.items() if isinstance(v, np.ndarray)}
 
 
 def _compiled(

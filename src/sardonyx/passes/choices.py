@@ -75,8 +75,8 @@ def _terms(fold: Fold) -> float:
 def sides(s: Compute, most: int = MOST, phases: bool = False) -> list[Side]:
     """A store for each side of the choices of s, and the axes that it is for; no more than `most`:
     s as it is where there are more. phases: also of those by phases."""
-    found = [(Store(s.buffer, s.axes, s.expr), s.axes)]
-    found = _by_phases(*found[0]) if phases else found
+    whole = Store(s.buffer, s.axes, s.expr), s.axes
+    found = _by_phases(*whole) if phases else [whole]
     at = 0
     while at < len(found):
         store, axes = found[at]

@@ -13,6 +13,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import infer
 from sardonyx.model import Limits, Model, Source, load
 from sardonyx.model.load import canonical, opsets, subgraphs
+from sardonyx.ops.ms_common import DOMAIN as CONTRIB
 from sardonyx.resolve.assemble import Assembler
 from sardonyx.resolve.boundary import boundary
 from sardonyx.resolve.calls import check_sizes
@@ -28,7 +29,6 @@ from sardonyx.settings import Numerics, Reading
 
 Result = TypeVar("Result")
 MAIN = "the main graph"
-MICROSOFT = "com.microsoft"  # its one version need not be imported, as for ONNX Runtime
 
 
 def resolve(
@@ -123,8 +123,8 @@ def _complete(proto: ModelProto) -> None:
     """Imports the contributed operators if they are used, and finds the inputs or outputs of a
     graph that declares none, as far as types are stated."""
     graph = proto.graph
-    if all(o.domain != MICROSOFT for o in proto.opset_import) and _uses(graph, MICROSOFT):
-        proto.opset_import.add(domain=MICROSOFT, version=1)
+    if all(o.domain != CONTRIB for o in proto.opset_import) and _uses(graph, CONTRIB):
+        proto.opset_import.add(domain=CONTRIB, version=1)  # the only one, as for ONNX Runtime
     if graph.input and graph.output:
         return
     stated = {v.name: v for v in graph.value_info}
