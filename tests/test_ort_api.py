@@ -26,6 +26,7 @@ from sardonyx.ort.capi import onnxruntime_pybind11_state as state
 
 pytestmark = pytest.mark.usefixtures("machine_engine")
 NATIVE = pytest.mark.skipif(not shutil.which("cc"), reason="needs cc")
+ENGINES = ["machine", pytest.param("native", marks=NATIVE)]
 
 
 def described() -> ModelProto:
@@ -171,7 +172,7 @@ def profiled(model: Any, folder: Path, engine: str) -> ort.InferenceSession:
     return ort.InferenceSession(model, options)
 
 
-@pytest.mark.parametrize("engine", ["machine", pytest.param("native", marks=NATIVE)])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_profiling_writes_a_trace_with_each_operation(engine: str, tmp_path: Path) -> None:
     session = profiled(RELU, tmp_path, engine)
     start = session.get_profiling_start_time_ns()
@@ -229,10 +230,8 @@ def test_sessions_pickle_and_copy(tmp_path: Path) -> None:
             np.testing.assert_equal(again.run(None, {"x": X}), session.run(None, {"x": X}))
 
 
-@pytest.mark.parametrize("engine", ["machine", "native"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_concurrent_runs_give_equal_bytes(engine: str) -> None:
-    if engine == "native":
-        pytest.importorskip("sardonyx.native")
     options = ort.SessionOptions()
     options.add_session_config_entry("sardonyx.engine", engine)
     session = ort.InferenceSession(model("Softmax", shape=("N", 64)), options)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # a program that is in the cache is not emitted
 try:
     import fcntl
 except ImportError:  # Windows: two processes may then build the same library, and both succeed
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 BOUND = 2 << 30
 LIBRARY = ".so"  # ctypes loads any name

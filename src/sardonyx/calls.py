@@ -177,7 +177,7 @@ def _raw(x: Typed) -> Typed:
 
 
 def _by_glue(module: ModuleType, p: Prepared) -> Call | None:
-    address = ctypes.cast(p.run, ctypes.c_void_p).value  # type: ignore[arg-type]
+    address = ctypes.cast(p.run, ctypes.c_void_p).value  # type: ignore[arg-type]  # a function
     tables = (p.weights.ctypes.data, p.dims.ctypes.data, p.offsets.ctypes.data)
     allocate, held = partial(aligned, p.size, 0), (p.run, p.weights, p.dims, p.offsets, p.pool)
     made: Call | None = module.make(

@@ -162,9 +162,9 @@ def _checked(name: str, define: Callable[..., Any]) -> Callable[..., Any]:
         found = define(*inputs, **attributes)
         return tuple(_array(name, x) for x in (found if isinstance(found, tuple) else (found,)))
 
-    checked.__signature__ = signature(define)  # type: ignore[attr-defined]
+    checked.__signature__ = signature(define)  # type: ignore[attr-defined]  # inspect's
     checked.__annotations__ = dict(getattr(define, "__annotations__", {}))
-    checked.__wrapped__ = define  # type: ignore[attr-defined]
+    checked.__wrapped__ = define  # type: ignore[attr-defined]  # functools'
     return checked
 
 

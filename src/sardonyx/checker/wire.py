@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import Message  # type: ignore[import-untyped]
+from google.protobuf.message import Message
 
 
 def has_unknown_fields(message: Message) -> bool:

@@ -168,7 +168,7 @@ def clip_bounds(work: Work) -> Iterator[str]:
 def _extreme(dtype: np.dtype[np.generic], largest: bool) -> Array:
     if not np.issubdtype(dtype, np.integer):
         return np.array(np.inf if largest else -np.inf).astype(dtype)
-    info = np.iinfo(dtype)  # type: ignore[type-var]
+    info = np.iinfo(dtype)  # type: ignore[type-var]  # an integer's, as was asked
     return np.array(info.max if largest else info.min, dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from sardonyx.engines import make_engine
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.settings import Kind
-from sardonyx.types import Array, DType, string
+from sardonyx.types import Array, DType, Value, string
 
 Feeds: TypeAlias = Mapping[str, Array]
 Outcome: TypeAlias = tuple[bytes, ...] | str
@@ -106,10 +106,10 @@ def run(graph: Graph, sets: Sequence[Feeds], kind: Kind = "machine") -> Evidence
     return Evidence(tuple(_outcome(engine.run, graph, feeds) for feeds in sets))
 
 
-def _outcome(run: object, graph: Graph, feeds: Feeds) -> Outcome:
+def _outcome(run: Callable[[Feeds], Mapping[str, Value]], graph: Graph, feeds: Feeds) -> Outcome:
     given = {n: v for n, v in feeds.items() if n in graph.inputs}
     try:
-        found = run(given)  # type: ignore[operator]
+        found = run(given)
     except SardonyxError as error:
         return type(error).__name__
     return tuple(_bytes(found[name]) for name in graph.outputs)

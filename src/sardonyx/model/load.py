@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -16,11 +16,8 @@ from typing import TypeAlias, Union
 
 import onnx
 import onnx.parser
-from google.protobuf.message import (  # type: ignore[import-untyped]
-    DecodeError,
-    EncodeError,
-)
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from google.protobuf.message import DecodeError, EncodeError
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from sardonyx.errors import InvalidModel, LimitExceeded, UnsupportedModel
 from sardonyx.model.files import Folder
@@ -159,10 +156,10 @@ def _check_versions(proto: ModelProto) -> None:
     opsets(proto.opset_import, "the model")
 
 
-def opsets(entries: object, what: str) -> dict[str, int]:
+def opsets(entries: Iterable[OperatorSetIdProto], what: str) -> dict[str, int]:
     """domain -> version of OperatorSetIdProtos ("ai.onnx" is ""); each domain has one version."""
     found: dict[str, int] = {}
-    for entry in entries:  # type: ignore[attr-defined]
+    for entry in entries:
         domain = canonical(entry.domain)
         if found.get(domain, entry.version) != entry.version:  # converters repeat themselves
             raise InvalidModel(
@@ -183,9 +180,9 @@ def canonical(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def subgraphs(nodes: object) -> Iterator[tuple[NodeProto, str, GraphProto]]:
+def subgraphs(nodes: Iterable[NodeProto]) -> Iterator[tuple[NodeProto, str, GraphProto]]:
     """Each graph that is an attribute of one of the nodes, with its node and attribute name."""
-    for node in nodes:  # type: ignore[attr-defined]
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield node, attribute.name, attribute.g
@@ -195,7 +192,7 @@ def subgraphs(nodes: object) -> Iterator[tuple[NodeProto, str, GraphProto]]:
 
 def _check_form(proto: ModelProto, limits: Limits) -> None:
     """Nesting, number of nodes and spelling of names; a work list, so depth costs no stack."""
-    work: list[tuple[str, object, object, int]] = [
+    work: list[tuple[str, Sequence[NodeProto], list[str], int]] = [
         (f"function {f.name!r}", f.node, _function_names(f), 0) for f in proto.functions
     ]
     entries = [text for p in proto.metadata_props for text in (p.key, p.value)]
@@ -205,10 +202,10 @@ def _check_form(proto: ModelProto, limits: Limits) -> None:
     while work:
         where, nodes, names, depth = work.pop()
         limits.check("nesting", depth, f"the depth of subgraphs in {where}")
-        total += len(nodes)  # type: ignore[arg-type]
+        total += len(nodes)
         limits.check("nodes", total, "the number of nodes")
         _check_text(names, where)
-        for node in nodes:  # type: ignore[attr-defined]
+        for node in nodes:
             texts = (node.name, node.op_type, node.domain, *node.input, *node.output)
             attributes = [t for a in node.attribute for t in (a.name, a.ref_attr_name, a.t.name)]
             _check_text((*texts, node.overload, *attributes), f"node {node.name!r} of {where}")
@@ -217,14 +214,14 @@ def _check_form(proto: ModelProto, limits: Limits) -> None:
             work.append((inner, graph.node, _graph_names(graph), depth + 1))
 
 
-def _function_names(function: FunctionProto) -> list[object]:
+def _function_names(function: FunctionProto) -> list[str]:
     defaults = [a.name for a in function.attribute_proto]
     imports = [o.domain for o in function.opset_import]
     own = (function.name, function.domain, function.overload)
     return [*own, *function.input, *function.output, *function.attribute, *defaults, *imports]
 
 
-def _graph_names(graph: GraphProto) -> list[object]:
+def _graph_names(graph: GraphProto) -> list[str]:
     infos = [v.name for v in (*graph.input, *graph.output, *graph.value_info)]
     params = [
         dim.dim_param
@@ -236,9 +233,9 @@ def _graph_names(graph: GraphProto) -> list[object]:
     return [graph.name, *infos, *params, *(t.name for t in graph.initializer), *sparse]
 
 
-def _check_text(names: object, where: str) -> None:
+def _check_text(names: Iterable[str | bytes], where: str) -> None:
     """Protobuf hands over a string that is not UTF-8 as bytes."""
-    for name in names:  # type: ignore[attr-defined]
+    for name in names:
         if not isinstance(name, str):
             raise InvalidModel(f"{where} has a name that is not UTF-8 text: {name[:40]!r}")
 

@@ -10,11 +10,13 @@ one place, or it is refused.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from onnx import SparseTensorProto, TensorProto
 
 from sardonyx.errors import InvalidModel, UnsupportedModel
@@ -30,8 +32,8 @@ class Storage:
     typed: str
 
 
-def _row(dtype: object, typed: str, bits: int = 0) -> Storage:
-    made: np.dtype[np.generic] = np.dtype(dtype)  # type: ignore[call-overload]
+def _row(dtype: npt.DTypeLike, typed: str, bits: int = 0) -> Storage:
+    made: np.dtype[np.generic] = np.dtype(dtype)
     return Storage(made, bits or 8 * made.itemsize, typed)
 
 
@@ -116,9 +118,9 @@ class Decoder:
         dense[flat] = values
         return _frozen(dense.reshape(shape))
 
-    def shape(self, dims: object, what: str) -> tuple[int, ...]:
+    def shape(self, dims: Iterable[int], what: str) -> tuple[int, ...]:
         """The dims of a value, each at least 0, not more than the limit rank."""
-        shape = tuple(int(d) for d in dims)  # type: ignore[attr-defined]
+        shape = tuple(int(d) for d in dims)
         self.limits.check("rank", len(shape), f"the rank of {what}")
         if any(d < 0 for d in shape):
             raise InvalidModel(f"{what} has a negative dim: {list(shape)}")
@@ -193,7 +195,7 @@ def _typed(proto: TensorProto, store: Storage, shape: tuple[int, ...], what: str
 
 
 def _narrow(numbers: Array, dtype: np.dtype[np.generic], what: str) -> Array:
-    info = np.iinfo(dtype)  # type: ignore[type-var]
+    info = np.iinfo(dtype)  # type: ignore[type-var]  # of integers alone
     if numbers.size and (int(numbers.min()) < info.min or int(numbers.max()) > info.max):
         raise InvalidModel(f"{what} holds a number outside {info.min} ... {info.max}")
     return numbers.astype(dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
+from sardonyx.kernel.expr import Axis, Expr, Local, alu, cast, lift, where
 from sardonyx.ops.common import maximum, minimum
 from sardonyx.ops.ml_common import (
     DOMAIN,
@@ -277,13 +277,15 @@ def couple(k: Builder, r: Tensor, classes: int) -> Tensor:
     return k.compute((n, classes), lambda i, c: p[i, c], t.float32)
 
 
-def _round(k: Builder, q: Tensor, p: Tensor, qp: Tensor, mean: Expr, i: Axis, classes: int) -> None:
+def _round(
+    k: Builder, q: Tensor, p: Tensor, qp: Tensor, mean: Local, i: Axis, classes: int
+) -> None:
     """Each probability moved once, all of them scaled to sum to 1 again."""
     with k.loop(classes) as c:
         own = q[i, c, c]
         step = k.local((mean - qp[i, c]) / own)
         scale = k.local(step + 1)
-        k.set(mean, (mean + step * (step * own + qp[i, c] * 2)) / scale / scale)  # type: ignore[arg-type]
+        k.set(mean, (mean + step * (step * own + qp[i, c] * 2)) / scale / scale)
         k.store(p, (i, c), p[i, c] + step)
         with k.loop(classes) as d:
             k.store(qp, (i, d), (qp[i, d] + step * q[i, c, d]) / scale)

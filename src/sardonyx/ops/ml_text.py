@@ -69,12 +69,12 @@ def label_encoder(
         empty: Any = {"O": "_Unused", "f": -0.0}.get(kind.kind, -1)
         default = empty if default_tensor is None else default_tensor.reshape(-1).tolist()[0]
     else:
-        given = [
+        given: list[tuple[Any, Any, Any]] = [
             (values_strings, default_string, object),
             (values_int64s, default_int64, np.int64),
             (values_floats, default_float, np.float32),
         ]
-        values, default, kind = next((g for g in given if g[0]), given[0])  # type: ignore[assignment]
+        values, default, kind = next((g for g in given if g[0]), given[0])
     if len(keys) != len(values):
         raise InvalidModel(f"there are {len(keys)} keys and {len(values)} values")
     return _mapped(x, dict(zip(keys, values, strict=True)), default, kind)

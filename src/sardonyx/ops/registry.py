@@ -104,7 +104,7 @@ def attributes_of(define: Definition) -> Callable[[Defined], Defined]:
 
     def take(own: Defined) -> Defined:
         first = [p for p in signature(own).parameters.values() if p.kind is not p.VAR_KEYWORD]
-        own.__signature__ = Signature([*first, *theirs])  # type: ignore[attr-defined]
+        own.__signature__ = Signature([*first, *theirs])  # type: ignore[attr-defined]  # inspect's
         return own
 
     return take

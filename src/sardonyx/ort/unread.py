@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import onnx.parser
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from sardonyx.errors import InvalidModel, SardonyxError, UnsupportedModel

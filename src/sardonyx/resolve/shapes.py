@@ -8,6 +8,7 @@ in a function that imports its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import onnx
 import onnx.shape_inference
@@ -166,9 +167,9 @@ def _strip(main: GraphProto) -> None:
         work += [inner for _, _, inner in subgraphs(graph.node)]
 
 
-def _replace(field: object, kept: list[NodeProto] | list[TensorProto]) -> None:
-    del field[:]  # type: ignore[attr-defined]
-    field.extend(kept)  # type: ignore[attr-defined]
+def _replace(field: Any, kept: list[NodeProto] | list[TensorProto]) -> None:
+    del field[:]
+    field.extend(kept)
 
 
 def _hoist(

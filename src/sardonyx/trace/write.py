@@ -16,7 +16,7 @@ from sardonyx.monitor import KINDS, Monitor
 from sardonyx.stages import is_staged
 from sardonyx.trace.chain import Chain, Keep
 from sardonyx.trace.digest import elements, of_bytes
-from sardonyx.trace.form import Form, Hole, Subject, filled, footer_template, form
+from sardonyx.trace.form import Form, Hole, HoleKind, Subject, filled, footer_template, form
 from sardonyx.trace.stages import staged
 from sardonyx.types import Array, Value
 
@@ -63,8 +63,8 @@ def _lines(machine: Machine, made: Form, monitor: Monitor, keep: Keep) -> Iterat
         keep(found := of_bytes(data), data)
         return found
 
-    def digests(kind: str, accesses: tuple[Access, ...]) -> dict[Hole, str]:
-        return {Hole(kind, i): digest(a) for i, a in enumerate(accesses)}  # type: ignore[arg-type]
+    def digests(kind: HoleKind, accesses: tuple[Access, ...]) -> dict[Hole, str]:
+        return {Hole(kind, i): digest(a) for i, a in enumerate(accesses)}
 
     yield chain.line(filled(made.header, digests("initial", made.initial)))
     for record, template in made.steps:
