@@ -75,9 +75,17 @@ class Tensor:
         return self._load(tuple(index), "trap", None)
 
     def broadcast(self, index: Sequence[Operand]) -> Expr:
-        """The element that NumPy broadcasting to the index's rank puts there."""
-        kept = tuple(index)[len(index) - self.rank :]
-        return self[tuple(0 if d == 1 else i for d, i in zip(self.shape, kept, strict=True))]
+        """The element that NumPy broadcasting to the index's rank, and its axes, puts there.
+
+        Raises InvalidModel where the shape does not broadcast to them.
+        """
+        if self.rank > len(index):
+            raise InvalidModel(f"{_text(self.shape)} does not broadcast to rank {len(index)}")
+        kept = list(zip(self.shape, tuple(index)[len(index) - self.rank :], strict=True))
+        for d, i in kept:
+            if d != 1 and isinstance(i, Axis) and _differ(d, i.extent):
+                raise InvalidModel(f"{_text(self.shape)} does not broadcast: {d} is not {i.extent}")
+        return self[tuple(0 if d == 1 else i for d, i in kept)]
 
     def reshaped(self, shape: Sequence[Dim]) -> Tensor:
         """The same bytes under another shape of as many elements."""
@@ -129,6 +137,25 @@ class Builder:
     _made: list[Buffer] = field(default_factory=list)
     _views: dict[Buffer, Buffer] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
+    _equal: list[tuple[Dim, Dim]] = field(default_factory=list)
+
+    def agree(self, a: Dim, b: Dim, what: str) -> None:
+        """Requires sizes to be equal. InvalidModel where they differ; what symbolic dims leave open
+        is asked of the numbers of each run (`Kernel.equal`)."""
+        if _differ(a, b):
+            raise InvalidModel(f"{what}: {a} and {b} differ")
+        if a != b:
+            self._equal.append((a, b))
+
+    def need_shape(self, x: Tensor | None, shape: Sequence[Dim], what: str) -> None:
+        """Requires an operand, where it is there, to have this shape."""
+        if x is None:
+            return
+        message = f"the shape of {what} is {_text(x.shape)}, not {_text(shape)}"
+        if x.rank != len(shape) or any(_differ(a, b) for a, b in zip(x.shape, shape, strict=True)):
+            raise InvalidModel(message)
+        for a, b in zip(x.shape, shape, strict=True):
+            self.agree(a, b, what)
 
     def name(self, stem: str) -> str:
         """A name that is new in this kernel."""
@@ -277,6 +304,7 @@ class Builder:
             tuple(b for b in rest if b.data is not None),
             body,
             views,
+            tuple(self._equal),
         )
 
 
@@ -297,6 +325,15 @@ def _needed(body: tuple[Stmt, ...], wanted: set[Buffer]) -> tuple[Stmt, ...]:
             kept.append(s)
             wanted |= {b.root for x in inner for b in _buffers(x)}
     return tuple(reversed(kept))
+
+
+def _differ(a: Dim, b: Dim) -> bool:
+    """Whether sizes are not equal for any value of the symbols."""
+    return a != b and isinstance(a - b, int)
+
+
+def _text(shape: Sequence[Dim]) -> str:
+    return f"({', '.join(map(str, shape))})"
 
 
 def operand(name: str, dtype: DType, shape: Sequence[Dim], value: Array | None = None) -> Tensor:

@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, Union
 
+from sardonyx.dims import Dim
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Const, Expr, Local, Size
 from sardonyx.kernel.walk import walk
 
@@ -90,6 +91,7 @@ class Kernel:
 
     `views` maps an output position to the input position whose bytes it is (Reshape, Identity):
     the plan may then give both tensors one place, and the body still says how to copy.
+    `equal`: symbolic dims that must be equal in each run.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Kernel:
     constants: tuple[Buffer, ...]
     body: tuple[Stmt, ...]
     views: tuple[tuple[int, int], ...] = ()
+    equal: tuple[tuple[Dim, Dim], ...] = ()
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -19,7 +19,7 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where, widen
 from sardonyx.ops.common import compute_type, need_dtype
-from sardonyx.ops.ms_attention import Heads, heads_of, of_tensor, with_past
+from sardonyx.ops.ms_attention import Heads, check_heads, heads_of, of_tensor, with_past
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree, is_negative, numbers
 from sardonyx.types import DType
@@ -116,6 +116,7 @@ def attention(
     if nonpad_kv_seqlen is not None and past_key is not None:
         raise InvalidModel("nonpad_kv_seqlen does not go with past_key")
     parts = _parts(k, q, key, value, past_key, past_value, q_num_heads, kv_num_heads)
+    k.need_shape(nonpad_kv_seqlen, parts.query.shape[:1], "nonpad_kv_seqlen")
     before = _before(parts, past_key, nonpad_kv_seqlen)
     mask = _Mask(
         attn_mask, nonpad_kv_seqlen, before, bool(is_causal), left_window_size, right_window_size
@@ -225,6 +226,9 @@ def _parts(
         raise InvalidModel("past_key and past_value go together")
     if q.rank == 3 and not (q_heads and kv_heads):
         raise InvalidModel("operands of rank 3 need q_num_heads and kv_num_heads")
+    if not q.rank == key.rank == value.rank or q.rank not in (3, 4):
+        ranks = ", ".join(str(x.rank) for x in (q, key, value))
+        raise InvalidModel(f"Q, K and V have the ranks {ranks}; all must be 3, or 4")
     heads = [
         heads_of(x, int(n or 0)) if x.rank == 3 else of_tensor(x)
         for x, n in ((q, q_heads), (key, kv_heads), (value, kv_heads))
@@ -235,7 +239,7 @@ def _parts(
         every = with_past(k, past, one, x.dtype)
         found.append(every)
         present.append(k.compute(every.shape, every.at, x.dtype))
-    agree(found[0].shape[2], found[1].shape[2], "the number of keys and of values")
+    check_heads(k, query, *found)
     return _Parts(query, found[0], found[1], (present[0], present[1]))
 
 

@@ -66,6 +66,7 @@ def grouped(
 ) -> Tensor:
     """The output of `group` times `filters` channels; element(n, g, m, o) is the sum of products
     at sample n, group g, output channel m of the group and place o."""
+    k.need_shape(b, (group * filters,), "B")
 
     def biased(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         total = element(n, g, m, o)

@@ -10,6 +10,7 @@ from math import gcd, prod
 from typing import Any, TypeAlias
 
 from sardonyx.dims import Dim, extreme, floordiv
+from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where
 from sardonyx.ops.conv import BLOCK, check_weights, grouped, sum_of_products, weight_loader
@@ -45,6 +46,7 @@ def transposed(
     """
     total, filters, *kernel = numbers(w.shape, "the shape of the weights")
     check_weights(x, total, total, group, kernel, kernel_shape)
+    k.need_shape(b, (group * filters,), "B")
     channels, rank = total // group, len(kernel)
     s = per_axis(strides, rank, 1, "strides")
     d = per_axis(dilations, rank, 1, "dilations")
@@ -57,6 +59,10 @@ def transposed(
     if auto_pad.startswith("SAME") and not wanted:
         same = [n * stride for n, stride in zip(x.shape[2:], s, strict=True)]
         wanted = [extreme("min", a, b) for a, b in zip(same, full, strict=True)]
+    for most, stride, size in zip(full, s, wanted, strict=False):
+        beyond = size - most
+        if isinstance(beyond, int) and beyond >= stride:
+            raise InvalidModel(f"output_shape {size}: x reaches {most} places, {stride} to a step")
     begin, out = _output(full, wanted, auto_pad, pads)
     weight = weight_loader(w, channels)
 

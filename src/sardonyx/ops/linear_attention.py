@@ -14,7 +14,7 @@ from sardonyx.kernel.expr import Axis, Expr, widen
 from sardonyx.ops.cast import converted
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import agree, numbers
+from sardonyx.ops.sizes import numbers
 
 RULES = "linear", "gated", "delta", "gated_delta"
 
@@ -57,9 +57,7 @@ def linear_attention(
     if not scale:
         (size,) = numbers((dk,), "the size of a head")
         scale = float(np.float32(1) / np.sqrt(np.float32(size)))
-    if past_state is not None:
-        for given, wanted in zip(past_state.shape, (batch, heads, dk, dv), strict=True):
-            agree(given, wanted, "the shape of past_state")
+    k.need_shape(past_state, (batch, heads, dk, dv), "past_state")
     state = k.compute(
         (batch, heads, dk, dv), lambda *i: past_state[i] if past_state else 0.0, t.float32
     )

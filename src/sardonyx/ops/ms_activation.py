@@ -24,12 +24,14 @@ def ms_gelu(k: Builder, x: Tensor) -> Tensor:
 @contrib("BiasGelu", "approximate")
 def bias_gelu(k: Builder, a: Tensor, b: Tensor) -> Tensor:
     """Gelu of a + b, with erf."""
+    k.need_shape(b, a.shape[-1:], "B")
     return elementwise(k, lambda x, y: gelu_erf(x + y), a, b)
 
 
 @contrib("FastGelu", "approximate")
 def fast_gelu(k: Builder, x: Tensor, bias: Tensor | None = None) -> Tensor:
     """Gelu of x + bias, with tanh."""
+    k.need_shape(bias, x.shape[-1:], "bias")
     if bias is None:
         return elementwise(k, gelu_tanh, x)
     return elementwise(k, lambda e, b: gelu_tanh(e + b), x, bias)
@@ -71,6 +73,7 @@ def fused_conv(
         strides=strides,
     )
     apply = named_activation(activation, activation_params or ())
+    k.need_shape(z, y.shape, "Z")
     if z is not None:
         return elementwise(k, lambda e, s: apply(e + s), y, z)
     return elementwise(k, apply, y)

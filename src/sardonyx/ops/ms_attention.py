@@ -50,8 +50,9 @@ def with_past(k: Builder, past: Tensor | None, new: Heads, dtype: DType) -> Head
     """The past vectors (batch, head, place, element), then the new ones."""
     if past is None:
         return new
-    length = past.shape[2]
     batch, count, more, size = new.shape
+    k.need_shape(past, (batch, count, *past.shape[2:3], size), "the past keys or values")
+    length = past.shape[2]
 
     def element(b: Axis, n: Axis, s: Axis, h: Axis) -> Expr:
         return where(s < length, past.guard((b, n, s, h)), fresh.guard((b, n, s - length, h)))
@@ -60,7 +61,18 @@ def with_past(k: Builder, past: Tensor | None, new: Heads, dtype: DType) -> Head
     return of_tensor(k.compute((batch, count, length + more, size), element, dtype))
 
 
+def check_heads(k: Builder, query: Heads, key: Heads, value: Heads) -> None:
+    """Requires one batch, one size of queries and keys, and as many keys as values."""
+    k.agree(query.shape[3], key.shape[3], "the sizes of a head of Q and of K")
+    for what, each in (("K", key), ("V", value)):
+        k.agree(query.shape[0], each.shape[0], f"the batches of Q and of {what}")
+    k.agree(key.shape[1], value.shape[1], "the numbers of heads of K and of V")
+    k.agree(key.shape[2], value.shape[2], "the numbers of keys and of values")
+
+
 def of_tensor(x: Tensor) -> Heads:
+    if x.rank != 4:
+        raise InvalidModel(f"a tensor of heads has rank 4, found {x.rank}")
     batch, count, length, size = x.shape
     return Heads((batch, count, length, size), lambda b, n, s, h: x[b, n, s, h])
 
@@ -77,6 +89,8 @@ def attend(
     """The mixture, (batch, sequence, heads * elements of a value)."""
     batch, count, length, size = query.shape
     total, wide = key.shape[2], compute_type(dtype)
+    check_heads(k, query, key, value)
+    k.agree(count, key.shape[1], "the numbers of heads of Q and of K")
     factor = scale or default_scale(size)
 
     def score(b: Axis, n: Axis, s: Axis, r: Axis) -> Expr:
@@ -137,6 +151,7 @@ def attention(
         past_sequence_length=past_sequence_length,
     )
     depth = same_dim(input.shape[2], weights.shape[0], "Attention's inner sizes")
+    k.need_shape(bias, weights.shape[1:], "bias")
 
     def project(b: Axis, s: Axis, j: Axis) -> Expr:
         y = k.dot((depth,), lambda q: (input[b, s, q], weights[q, j]))
@@ -199,10 +214,13 @@ def _attended(
     value = heads_of(qkv, num_heads, 2 * q, v // num_heads)
     before: Dim = 0
     if past is not None:
+        if past.rank != 5 or past.shape[0] != 2:
+            raise InvalidModel(f"past is (2, batch, heads, places, elements), found {past.shape}")
         before, (old_key, old_value) = past.shape[3], _halves(k, past)
         key = with_past(k, old_key, key, qkv.dtype)
         value = with_past(k, old_value, value, qkv.dtype)
-    added = masks(mask_index, key.shape[2], query, before, bool(unidirectional), mask_filter_value)
+    total = key.shape[2]
+    added = masks(k, mask_index, total, query, before, bool(unidirectional), mask_filter_value)
     y = attend(k, query, key, value, scale, [*added, *biases(attention_bias)], dtype)
     if k.outputs < 2:
         return y, y
@@ -228,6 +246,7 @@ def biases(bias: Tensor | None) -> list[Added]:
 
 
 def masks(
+    k: Builder,
     mask: Tensor | None,
     total: Dim,
     query: Heads,
@@ -239,7 +258,7 @@ def masks(
     mask is 0, and the lowest float32 for what is later than the query."""
     if mask is None and not causal:
         return []
-    present = None if mask is None else _present(mask, total, query, before)
+    present = None if mask is None else _present(k, mask, total, query, before)
     filtered = -10000.0 if filter_value is None else filter_value
 
     def added(b: Axis, n: Axis, s: Axis, r: Axis) -> Expr:
@@ -251,7 +270,7 @@ def masks(
 
 
 def _present(
-    mask: Tensor, total: Dim, query: Heads, before: Dim
+    k: Builder, mask: Tensor, total: Dim, query: Heads, before: Dim
 ) -> Callable[[Axis, Axis, Axis], Expr]:
     """Whether the mask lets the query at place s of batch b see place r: a mask of 0 and 1 (batch,
     total), (batch, length, total) or (batch, 1, maximum, maximum), or places: (batch) ends, or
@@ -270,6 +289,7 @@ def _present(
         case 3:
             return lambda b, s, r: mask.broadcast((b, s, r)) > 0
         case 4:
+            k.agree(mask.shape[0], batch, "the batches of the mask and of Q")
             return lambda b, s, r: mask.trap((b, lift(0), s + before, r)) > 0
     raise UnsupportedModel(f"a mask of shape {mask.shape} is not supported")
 
@@ -301,11 +321,14 @@ def multi_head_attention(
         biased(k, x, bias, start)
         for x, start in _parts(query, key, value, num_heads, None if bias is None else bias.shape)
     )
+    k.need_shape(bias, (q.shape[1] * (2 * q.shape[3] + values.shape[3]),), "bias")
+    if (past_key is None) != (past_value is None):
+        raise InvalidModel("past_key and past_value go together")
     keys = with_past(k, past_key, keys, query.dtype)
     values = with_past(k, past_value, values, query.dtype)
     before: Dim = 0 if past_key is None else past_key.shape[2]
     added = masks(
-        key_padding_mask, keys.shape[2], q, before, bool(unidirectional), mask_filter_value
+        k, key_padding_mask, keys.shape[2], q, before, bool(unidirectional), mask_filter_value
     )
     y = attend(k, q, keys, values, scale, [*added, *biases(attention_bias)], query.dtype)
     if k.outputs == 1:

@@ -16,7 +16,6 @@ from sardonyx.ops.ms_norm import stored
 from sardonyx.ops.ms_qlinear import difference
 from sardonyx.ops.norm import standardized
 from sardonyx.ops.qlinear import at_axis
-from sardonyx.ops.sizes import agree
 
 Table: TypeAlias = Callable[[Sequence[Operand]], Expr]
 
@@ -40,12 +39,16 @@ def embed_layer_normalization(
     """(LayerNormalization of e, mask_index, e), e the sum of the word's, the position's and the
     segment's embedding; mask_index counts the ones of the mask, 0 without one or by type 0."""
     word, place = needed(word_embedding, "word_embedding"), needed(position_embedding, "position")
-    agree(place.shape[1], word.shape[1], "the lengths of the embeddings")
+    for table in (place, segment_embedding):
+        if table is not None:
+            k.agree(table.shape[-1], word.shape[1], "the lengths of the embeddings")
     third = None if segment_embedding is None else segment_embedding.trap
     scale, shift = needed(gamma, "gamma"), needed(beta, "beta")
+    k.need_shape(scale, word.shape[1:], "gamma")
+    k.need_shape(shift, word.shape[1:], "beta")
     total = k.compute(
         (*input_ids.shape, word.shape[1]),
-        _sum(input_ids, position_ids, segment_ids, word.trap, place.trap, third),
+        _sum(k, input_ids, position_ids, segment_ids, word.trap, place.trap, third),
         compute_type(word.dtype),
     )
     _, _, normal = standardized(k, total, [2], epsilon)
@@ -55,7 +58,7 @@ def embed_layer_normalization(
         word.dtype,
     )
     counted = None if mask_index_type == 0 else mask
-    return y, _mask_index(k, input_ids.shape[0], counted), stored(k, total, word.dtype)
+    return y, _mask_index(k, input_ids.shape, counted), stored(k, total, word.dtype)
 
 
 @contrib("QEmbedLayerNormalization", "rounding")
@@ -93,6 +96,9 @@ def q_embed_layer_normalization(
             (beta_quant, beta_scale, beta_zero_point),
         )
     ]
+    for table in (position_embedding_quant, segment_embedding, gamma_quant, beta_quant):
+        if table is not None:
+            k.agree(table.shape[-1], word.shape[1], "the lengths of the embeddings")
     third = None
     if segment_embedding is not None:
         third = _dequantised(
@@ -100,7 +106,7 @@ def q_embed_layer_normalization(
         )
     total = k.compute(
         (*input_ids.shape, word.shape[1]),
-        _sum(input_ids, None, segment_ids, tables[0], tables[1], third),
+        _sum(k, input_ids, None, segment_ids, tables[0], tables[1], third),
         t.float32,
     )
     _, _, normal = standardized(k, total, [2], epsilon)
@@ -109,7 +115,7 @@ def q_embed_layer_normalization(
         lambda b, s, h: normal[b, s, h] * tables[2]([h]) + tables[3]([h]),
         t.float32,
     )
-    return y, _mask_index(k, input_ids.shape[0], mask)
+    return y, _mask_index(k, input_ids.shape, mask)
 
 
 def _dequantised(q: Tensor | None, scale: Tensor | None, zero: Tensor | None) -> Table:
@@ -124,6 +130,7 @@ def _dequantised(q: Tensor | None, scale: Tensor | None, zero: Tensor | None) ->
 
 
 def _sum(
+    k: Builder,
     ids: Tensor,
     places: Tensor | None,
     kinds: Tensor | None,
@@ -134,6 +141,11 @@ def _sum(
     """What each element of the sum of embeddings is, by (batch, position, element)."""
     if (kinds is None) != (kind is None):
         raise InvalidModel("segment_ids and segment_embedding stand together or not at all")
+
+    k.need_shape(kinds, ids.shape, "segment_ids")
+    if places is not None:
+        rows = 1 if places.shape[:1] == (1,) else ids.shape[0]
+        k.need_shape(places, (rows, *ids.shape[1:]), "position_ids")
 
     def at(b: Axis, s: Axis) -> Operand:
         if places is None:
@@ -149,12 +161,13 @@ def _sum(
     return element
 
 
-def _mask_index(k: Builder, batch: Dim, mask: Tensor | None) -> Tensor:
-    """How many elements of each row of the mask are 1."""
+def _mask_index(k: Builder, shape: Sequence[Dim], mask: Tensor | None) -> Tensor:
+    """How many elements of each row of the mask, which has this shape, are 1."""
+    k.need_shape(mask, shape, "mask")
 
     def element(b: Axis) -> Expr:
         if mask is None:
             return lift(0)
         return k.sum((mask.shape[1],), lambda s: cast(mask[b, s].eq(1), t.int32))
 
-    return k.compute((batch,), element, t.int32)
+    return k.compute(shape[:1], element, t.int32)

@@ -20,7 +20,7 @@ from sardonyx.ops.matmul import matmul, scaled
 from sardonyx.ops.ms_common import contrib, refuse
 from sardonyx.ops.qlinear import at_axis, matmul_integer
 from sardonyx.ops.quantize import quantized
-from sardonyx.ops.sizes import agree, ceil_div
+from sardonyx.ops.sizes import ceil_div
 
 
 @contrib("TransposeMatMul", "rounding")
@@ -101,9 +101,11 @@ def matmul_nbits(
     if bits not in (2, 4, 8):
         raise UnsupportedModel(f"MatMulNBits of {bits} bits is not supported")
     blocks, each = -(-K // block_size), 8 // bits
-    agree(a.shape[-1], K, "K and the last axis of A")
+    k.agree(a.shape[-1], K, "K and the last axis of A")
     size = ceil_div(block_size * bits, 8)
-    packed, steps = b.reshaped((N, blocks, size)), scales.reshaped((N, blocks))
+    k.need_shape(b, (N, blocks, size), "B")
+    k.need_shape(bias, (N,), "bias")
+    packed, steps = b, scales.reshaped((N, blocks))
     wide = compute_type(a.dtype)
 
     def weight(n: Axis, q: Axis) -> Expr:

@@ -19,6 +19,7 @@ from sardonyx.ops.linalg import pivot_row, swap
 from sardonyx.ops.ms_common import contrib
 from sardonyx.ops.ms_matmul import unpacked
 from sardonyx.ops.scatter import loops
+from sardonyx.ops.sizes import ceil_div
 
 
 @contrib("Trilu")
@@ -91,6 +92,9 @@ def gather_block_quantized(
     full = (*data.shape[:-1], data.shape[-1] * each)
     default = 1 << (bits - 1) if data.dtype is t.uint8 else 0
     end = a + indices.rank
+    blocks = [ceil_div(n, block_size) if d == q else n for d, n in enumerate(full)]
+    k.need_shape(scales, blocks, "scales")
+    k.need_shape(zero_points, (*blocks[:-1], ceil_div(blocks[-1], each)), "zero_points")
 
     def element(*i: Axis) -> Expr:
         place = [*i[:a], wrapped(indices[i[a:end]], full[a]), *i[end:]]

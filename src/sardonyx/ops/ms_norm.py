@@ -91,6 +91,7 @@ def skip_simplified_layer_normalization(
 
 def _sum(k: Builder, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """x + skip (+ bias), in the compute type; skip may lack the batch, or have one of 1."""
+    k.need_shape(bias, x.shape[-1:], "bias")
 
     def element(*i: Axis) -> Expr:
         total = x[i] + skip.broadcast(i)
@@ -100,6 +101,9 @@ def _sum(k: Builder, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _affine(k: Builder, x: Tensor, normal: Tensor, gamma: Tensor, beta: Tensor | None) -> Tensor:
+    k.need_shape(gamma, x.shape[-1:], "gamma")
+    k.need_shape(beta, x.shape[-1:], "beta")
+
     def element(*i: Axis) -> Expr:
         y = normal[i] * gamma.broadcast(i)
         return y if beta is None else y + beta.broadcast(i)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, divide, extreme, product
+from sardonyx.dims import Dim, at_least, divide, extreme, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
@@ -13,6 +13,7 @@ from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
 from sardonyx.ops.common import compute_type, maximum
 from sardonyx.ops.ms_attention import (
     Heads,
+    check_heads,
     default_scale,
     heads_of,
     mixture,
@@ -47,6 +48,10 @@ def rotary_embedding(
             return cast(position_ids[0], t.int64) + s
         return cast(position_ids[b, s], t.int64)
 
+    if input.rank not in (3, 4):
+        raise InvalidModel(f"the input has rank 3 or 4, found {input.rank}")
+    places = input.shape[0], input.shape[input.rank - 2]
+    k.need_shape(position_ids, (1,) if position_ids.rank == 1 else places, "position_ids")
     part = rotary_embedding_dim or None
     if input.rank == 4:
         turned = rotated(
@@ -85,6 +90,10 @@ def rotated(
     half = divide(size, 2)
     if half is None:
         raise InvalidModel(f"{size} elements do not make pairs")
+    k.need_shape(cos, (*cos.shape[:1], half), "cos_cache")
+    k.need_shape(sin, cos.shape, "sin_cache")
+    if at_least(size - x.shape[3], 1):
+        raise InvalidModel(f"{size} elements of heads that have {x.shape[3]} are to be turned")
 
     def element(b: Axis, n: Axis, s: Axis, h: Axis) -> Expr:
         first = (h % 2).eq(0) if interleaved else h < half
@@ -157,6 +166,7 @@ def group_query_attention(
         cos, sin = needed(cos_cache, "cos_cache"), needed(sin_cache, "sin_cache")
         q = rotated(k, q, position, cos, sin, bool(rotary_interleaved))
         keys = rotated(k, keys, position, cos, sin, bool(rotary_interleaved))
+    _check_grouped(k, q, keys, values, (seqlens_k, position_ids, head_sink))
     capacity = total if past_key is None else extreme("max", past_key.shape[2], total)
     present_key = _present(k, past_key, keys, before, capacity, query.dtype)
     present_value = _present(k, past_value, values, before, capacity, query.dtype)
@@ -205,6 +215,20 @@ def _grouped_parts(
     return q, keys, values
 
 
+def _check_grouped(
+    k: Builder, q: Heads, keys: Heads, values: Heads, others: tuple[Tensor | None, ...]
+) -> None:
+    """Requires what the operands of GroupQueryAttention share; others: seqlens_k, position_ids and
+    head_sink."""
+    check_heads(k, q, keys, values)
+    k.agree(q.shape[2], keys.shape[2], "the lengths of Q and of K")
+    seqlens, positions, sink = others
+    if seqlens is not None:
+        k.agree(product(seqlens.shape), q.shape[0], "the elements of seqlens_k and the batch")
+    k.need_shape(positions, (q.shape[0], q.shape[2]), "position_ids")
+    k.need_shape(sink, q.shape[1:2], "head_sink")
+
+
 def _before(k: Builder, seqlens: Tensor, length: Dim, total: Dim) -> Tensor:
     """How many places of the cache are held before the query's, for each batch."""
     flat = seqlens.reshaped((product(seqlens.shape),))
@@ -231,6 +255,8 @@ def _present(
 
     fresh = k.compute(new.shape, new.at, dtype)
     batch, heads, _, size = new.shape
+    if past is not None:
+        k.need_shape(past, (batch, heads, *past.shape[2:3], size), "the past keys or values")
     return k.compute((batch, heads, capacity, size), element, dtype)
 
 

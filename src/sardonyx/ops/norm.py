@@ -113,6 +113,9 @@ def rms_normalization(
 def instance_normalization(
     k: Builder, x: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5
 ) -> Tensor:
+    """scale and B: one number for each channel."""
+    k.need_shape(scale, x.shape[1:2], "scale")
+    k.need_shape(b, x.shape[1:2], "B")
     _, _, normal = standardized(k, x, range(2, x.rank), epsilon)
     return k.compute(x.shape, lambda n, c, *i: normal[n, c, *i] * scale[c] + b[c], x.dtype)
 
@@ -122,6 +125,8 @@ def group_normalization_18(
     k: Builder, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Tensor:
     """scale and bias: one number for each group."""
+    k.need_shape(scale, (num_groups,), "scale")
+    k.need_shape(bias, (num_groups,), "bias")
     return _grouped(k, x, scale.reshaped((num_groups, 1)), bias.reshaped((num_groups, 1)), epsilon)
 
 
@@ -137,6 +142,8 @@ def group_normalization(
     stash_type: int = 1,
 ) -> Tensor:
     """scale and bias: one number for each channel."""
+    k.need_shape(scale, x.shape[1:2], "scale")
+    k.need_shape(bias, x.shape[1:2], "bias")
     shape = num_groups, channels_per_group(x, num_groups)
     return _grouped(k, x, scale.reshaped(shape), bias.reshaped(shape), epsilon)
 
@@ -261,6 +268,9 @@ def _batch(
     The statistics have the `channels` axes of x after the first.
     """
     wide = compute_type(x.dtype)
+    statistics = {"scale": scale, "B": b, "the mean": mean, "the variance": var}
+    for what, given in statistics.items():
+        k.need_shape(given, x.shape[1 : 1 + channels] or (1,), what)
 
     def at(tensor: Tensor, c: Sequence[Operand]) -> Expr:
         return cast(tensor[tuple(c)], wide)

@@ -150,6 +150,7 @@ def reverse_sequence(
 ) -> Tensor:
     """The first sequence_lens[b] elements of each batch b reversed in time, the others as is."""
     batch, time = normalize_axis(batch_axis, input.rank), normalize_axis(time_axis, input.rank)
+    k.need_shape(sequence_lens, (input.shape[batch],), "sequence_lens")
 
     def element(*i: Axis) -> Expr:
         length = sequence_lens[i[batch]].cast(t.int64)

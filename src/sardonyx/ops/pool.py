@@ -142,6 +142,7 @@ def max_unpool(
     That tensor stands at the beginning of each axis of an output_shape that is larger.
     """
     rank = len(kernel_shape)
+    k.need_shape(i, x.shape, "I")
     s = per_axis(strides, rank, 1, "strides")
     p = per_axis(pads, 2 * rank, 0, "pads")
     pooled = [*x.shape[:2]]

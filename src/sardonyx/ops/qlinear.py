@@ -133,5 +133,5 @@ def at_axis(p: Tensor, axis: int) -> Parameter:
     if all(n == 1 for n in p.shape):
         return lambda i: p[(lift(0),) * p.rank]
     if p.rank == 1:
-        return lambda i: p[i[axis]]
+        return lambda i: p.broadcast((i[axis],))
     return lambda i: p.broadcast(i)

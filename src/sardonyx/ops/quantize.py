@@ -59,6 +59,7 @@ def quantize_linear(
     narrow = need_dtype(precision) if precision else t.float32
     if k.since >= 23 and not precision and y_scale.dtype in (t.float16, t.bfloat16):
         narrow = y_scale.dtype
+    _check_zero_point(k, y_zero_point, y_scale)
     scale = _parameter(x, y_scale, axis, block_size)
     zero = None if y_zero_point is None else _parameter(x, y_zero_point, axis, block_size)
 
@@ -110,6 +111,7 @@ def dequantize_linear(
     if dtype is t.float8e8m0:
         raise InvalidModel("DequantizeLinear by scales of float8e8m0 needs an output_dtype")
     wide = t.float32 if x.dtype.is_float else t.int64 if x.dtype.bits > 16 else t.int32
+    _check_zero_point(k, x_zero_point, x_scale)
     scale = _parameter(x, x_scale, axis, block_size)
     zero = None if x_zero_point is None else _parameter(x, x_zero_point, axis, block_size)
 
@@ -120,6 +122,12 @@ def dequantize_linear(
         return cast(value, t.float32) * cast(x_scale[scale(i)], t.float32)
 
     return k.compute(x.shape, element, dtype)
+
+
+def _check_zero_point(k: Builder, zero_point: Tensor | None, scale: Tensor) -> None:
+    """A zero point has the shape of the scale; where both are one number, any."""
+    if zero_point is not None and not all(n == 1 for n in (*zero_point.shape, *scale.shape)):
+        k.need_shape(zero_point, scale.shape, "the zero point")
 
 
 def _parameter(x: Tensor, p: Tensor, axis: int, block_size: int) -> Place:

@@ -296,6 +296,7 @@ def long_short_term(
     """LSTM of a cell: fs are f, g and h of each direction, p the weights of peepholes, `initial`
     the states H and C before the first step."""
     k = cell.k
+    k.need_shape(p, (len(cell.directions), 3 * cell.hidden), "P")
 
     def step(d: int, states: Sequence[Tensor], given: Given) -> list[Tensor]:
         (h, c), (f, g, last) = states, fs[d]

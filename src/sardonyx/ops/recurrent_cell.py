@@ -133,9 +133,14 @@ class Cell:
             ("rows of R", r[1], rows),
         ):
             same_dim(size, wanted, f"the {what}")
+        self.k.need_shape(self.b, (len(self.directions), 2 * rows), "B")
+        self.k.need_shape(self.lengths, (self.batch,), "sequence_lens")
 
     def state(self, initial: Tensor | None, d: int) -> Tensor:
         """The state before the first step, (batch, hidden): zeros where none is given."""
+        outer = (len(self.directions), self.batch)
+        shape = (*reversed(outer), self.hidden) if self.layout else (*outer, self.hidden)
+        self.k.need_shape(initial, shape, "an initial state")
 
         def element(n: Axis, j: Axis) -> Expr:
             if initial is None:

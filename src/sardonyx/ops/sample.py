@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 from operator import mul
 
 from sardonyx import types as t
@@ -176,7 +177,9 @@ def deform_conv(
     if channels * group % offset_group:
         raise InvalidModel(f"offset_group {offset_group} does not divide {channels * group}")
     win = window(x.shape[2:], size, strides, dilations, "NOTSET", pads)
-    rank, filters = len(size), total // group
+    rank, filters, places = len(size), total // group, offset_group * prod(size)
+    k.need_shape(offset, (x.shape[0], places * rank, *win.output), "offset")
+    k.need_shape(mask, (x.shape[0], places, *win.output), "mask")
     shared = channels * group // offset_group  # input channels that move together
     moves = offset.reshaped((x.shape[0], offset_group, *size, rank, *win.output))
     masks = mask and mask.reshaped((x.shape[0], offset_group, *size, *win.output))

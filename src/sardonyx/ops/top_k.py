@@ -22,14 +22,19 @@ def top_k_1(k_: Builder, x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, 
 
 @operator("TopK", 10)
 def top_k_10(k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return _top_k(k_, x, k.known()[0], axis, largest=True)
+    return _top_k(k_, x, _count(k_, k), axis, largest=True)
 
 
 @operator("TopK", 11, 24)
 def top_k(
     k_: Builder, x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
-    return _top_k(k_, x, k.known()[0], axis, bool(largest))
+    return _top_k(k_, x, _count(k_, k), axis, bool(largest))
+
+
+def _count(k: Builder, count: Tensor) -> Dim:
+    k.need_shape(count, (1,), "K")
+    return count.known()[0]
 
 
 def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from sardonyx.dims import product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
@@ -48,7 +49,7 @@ def adagrad(
         x = elementwise(k, lambda x, g, h: x - rate * g / (alu("sqrt", h) + epsilon), x, g, h)
         return x, h
 
-    return _each(step, inputs, 3)
+    return _each(k, (R, T), step, inputs, 3)
 
 
 @operator("Adam", 1, domain=DOMAIN, accuracy="approximate")
@@ -82,7 +83,7 @@ def adam(
             x = elementwise(k, lambda x: x * (1 - lift(norm_coefficient_post, x.dtype)), x)
         return x, v, h
 
-    return _each(step, inputs, 4)
+    return _each(k, (R, T), step, inputs, 4)
 
 
 @operator("Momentum", 1, domain=DOMAIN)
@@ -112,14 +113,20 @@ def momentum(
             x = elementwise(k, lambda x, g, v: x - r * (g + v * alpha), x, g, v)
         return x, v
 
-    return _each(step, inputs, 3)
+    return _each(k, (R, T), step, inputs, 3)
 
 
-def _each(step: Step, inputs: Sequence[Tensor], kinds: int) -> tuple[Tensor, ...]:
-    """The outputs of the step of each tensor, given and returned kind by kind."""
+def _each(
+    k: Builder, rates: Sequence[Tensor], step: Step, inputs: Sequence[Tensor], kinds: int
+) -> tuple[Tensor, ...]:
+    """The outputs of the step of each tensor, given and returned kind by kind; rates: R and T."""
     count = len(inputs) // kinds
     if count * kinds != len(inputs) or not count:
         raise InvalidModel(f"{len(inputs)} operands are not {kinds} for each tensor")
+    for x in rates:
+        k.agree(product(x.shape), 1, "the number of elements of R and of T")
+    for i, x in enumerate(inputs):
+        k.need_shape(x, inputs[i % count].shape, "a gradient or state of a tensor")
     steps = [step(*inputs[i::count]) for i in range(count)]
     return tuple(s[i] for i in range(kinds - 1) for s in steps)
 

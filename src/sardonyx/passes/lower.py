@@ -62,7 +62,8 @@ def lower(
             writes = tuple(filter(None, op.outputs))
             reads = tuple(name or None for name in op.inputs)
             launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
-    return Program(inputs, graph.outputs, tensors, weights, tuple(launches))
+    equal = tuple(dict.fromkeys(e for x in launches for e in x.kernel.equal))
+    return Program(inputs, graph.outputs, tensors, weights, tuple(launches), equal=equal)
 
 
 def _control(

@@ -99,7 +99,7 @@ class Program:
     """Launches in order. `inputs` are fed (overridable initializers last), `weights` are tensors
     with a value known now; `tensors` types both, and everything between. Those `joined` are written
     by several launches, each elements of its own (passes/joined.py). origins: by the identity of
-    the value of a weight."""
+    the value of a weight. equal: symbolic dims that must be equal in each run."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -108,6 +108,7 @@ class Program:
     launches: tuple[Launch, ...]
     joined: frozenset[str] = frozenset()
     origins: Mapping[int, Origin] = field(default_factory=dict)
+    equal: tuple[tuple[Dim, Dim], ...] = ()
 
     @property
     def is_fixed(self) -> bool:

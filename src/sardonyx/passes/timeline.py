@@ -26,6 +26,7 @@ def outline_of(program: Program) -> Outline:
         tuple(dict.fromkeys((*program.inputs, *program.weights))),
         tuple(dict.fromkeys(program.outputs)),
         outside,
+        program.equal,
     )
 
 

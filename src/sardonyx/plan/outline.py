@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sardonyx.dims import product
+from sardonyx.dims import Dim, product
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.plan.timeline import Plan, Step, Timeline
 from sardonyx.types import Array, TensorType
@@ -20,7 +20,7 @@ from sardonyx.types import Array, TensorType
 @dataclass(frozen=True, slots=True, eq=False)
 class Outline:
     """A timeline before the symbolic dims have numbers: the steps without their scratch, whose
-    types are in `scratch`, and the types of the tensors."""
+    types are in `scratch`, the types of the tensors, and the pairs of sizes that must be equal."""
 
     steps: tuple[Step, ...]
     scratch: tuple[tuple[TensorType, ...], ...]
@@ -28,6 +28,7 @@ class Outline:
     initial: tuple[str, ...]
     final: tuple[str, ...]
     outside: frozenset[str]
+    equal: tuple[tuple[Dim, Dim], ...]
 
     def at(self, dims: Mapping[str, int]) -> Timeline:
         """The timeline for these numbers of the dims."""

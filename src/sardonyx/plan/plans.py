@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.dims import Dim, evaluate, product
-from sardonyx.errors import LimitExceeded
+from sardonyx.errors import InternalError, LimitExceeded
 from sardonyx.plan.outline import Outline, Slot, offsets_of
 from sardonyx.plan.place import plan
 from sardonyx.plan.timeline import Plan
@@ -75,7 +75,11 @@ class Plans:
         self._counts, self._pairs = _counts(outline), _pairs(outline)
 
     def at(self, dims: Mapping[str, int]) -> Planned:
-        """A plan with room for these sizes. Raises LimitExceeded where no memory has it."""
+        """A plan with room for these sizes. Raises LimitExceeded where no memory has it, and
+        InternalError where sizes differ that must be equal."""
+        for a, b in self._outline.equal:
+            if evaluate(a, dims) != evaluate(b, dims):
+                raise InternalError(f"the sizes {a} and {b} differ")
         if not self._made or tuple(dims.values()) in self._made:
             return self._exact(dims)
         wide = {name: _rounded(n) for name, n in dims.items()}
