@@ -1,0 +1,150 @@
+"""Operands of one operation whose sizes do not fit each other are refused, and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from op_runs import as_operand, version
+
+from sardonyx import types as t
+from sardonyx.dims import symbol
+from sardonyx.engines import make_engine
+from sardonyx.errors import InvalidModel
+from sardonyx.kernel.build import Builder, operand
+from sardonyx.loading import load
+from sardonyx.ops.registry import find, lower
+from sardonyx.ort import InferenceSession
+
+MICROSOFT = "com.microsoft"
+HEADS = {"q_num_heads": 2, "kv_num_heads": 2}
+LSTM = ((5, 2, 4), (1, 12, 4), (1, 12, 3))
+
+WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
+    ("Conv", [(1, 4, 5, 5), (2, 4, 1, 1), (3,)], {}, r"shape of B is \(3\), not \(2\)"),
+    ("Conv", [(1, 4, 5, 5), (2, 4, 1, 1), (1,)], {}, r"shape of B is \(1\), not \(2\)"),
+    ("ConvTranspose", [(1, 4, 5, 5), (4, 2, 1, 1), (3,)], {}, "shape of B"),
+    ("ConvTranspose", [(1, 1, 2), (1, 2, 3)], {"strides": [3], "output_shape": [10]}, "reaches 6"),
+    ("DeformConv", [(1, 1, 3, 3), (1, 1, 2, 2), (1, 1, 8, 2, 2)], {}, "shape of offset"),
+    ("DeformConv", [(1, 1, 3, 3), (1, 1, 2, 2), (1, 8, 2, 2), None, (4, 2, 2)], {}, "of mask"),
+    ("BatchNormalization", [(1, 4, 5), (4,), (3,), (4,), (4,)], {}, "shape of B"),
+    ("InstanceNormalization", [(1, 4, 5), (5,), (4,)], {}, "shape of scale"),
+    ("GroupNormalization", [(1, 4, 5), (4, 1), (4,)], {"num_groups": 2}, "shape of scale"),
+    ("LayerNormalization", [(2, 5), (6,)], {}, "6 is not 5"),
+    ("LayerNormalization", [(2, 5), (1, 2, 5)], {}, "does not broadcast to rank 2"),
+    ("RMSNormalization", [(2, 5), (4,)], {}, "4 is not 5"),
+    ("LSTM", [*LSTM, (1, 12)], {"hidden_size": 3}, r"shape of B is \(1, 12\), not \(1, 24\)"),
+    ("LSTM", [*LSTM, (2, 24)], {"hidden_size": 3}, "shape of B"),
+    ("LSTM", [*LSTM, None, (3,)], {"hidden_size": 3}, "shape of sequence_lens"),
+    ("LSTM", [*LSTM, None, None, (1, 3, 3)], {"hidden_size": 3}, "an initial state"),
+    ("LSTM", [*LSTM, *[None] * 4, (1, 12)], {"hidden_size": 3}, r"P is \(1, 12\), not \(1, 9\)"),
+    ("MaxUnpool", [(1, 1, 2, 2), (1, 1, 2, 2, 1)], {"kernel_shape": [2, 2]}, "shape of I"),
+    ("ReverseSequence", [(4, 3), (4,)], {}, r"sequence_lens is \(4\), not \(3\)"),
+    ("TopK", [(4,), [2, 2]], {}, "shape of K"),
+    ("DequantizeLinear", [(2, 3), (3,), ()], {}, "shape of the zero point"),
+    ("QuantizeLinear", [(2, 3), (), (3,)], {}, "shape of the zero point"),
+    ("Attention", [(1, 2, 4, 9), (1, 2, 6, 8), (1, 2, 6, 8)], {}, "9 and 8 differ"),
+    ("Attention", [(1, 2, 4, 8), (1, 2, 6, 8), (1, 2, 5, 8)], {}, "6 and 5 differ"),
+    ("Attention", [(1, 2, 4, 8), (2, 2, 6, 8), (2, 2, 6, 8)], {}, "1 and 2 differ"),
+    ("Attention", [(1, 4, 16), (1, 2, 6, 8), (1, 2, 6, 8)], HEADS, "ranks 3, 4, 4"),
+    (
+        "Attention",
+        [(1, 2, 4, 8), (1, 2, 6, 8), (1, 2, 6, 8), None, (1, 2, 3, 7), (1, 2, 3, 8)],
+        {},
+        r"past keys or values is \(1, 2, 3, 7\), not \(1, 2, 3, 8\)",
+    ),
+]
+
+WRONG_OF_MICROSOFT: list[tuple[str, list[Any], dict[str, Any], str]] = [
+    ("Attention", [(2, 5, 6), (6, 24), (25,)], {"num_heads": 2}, "shape of bias"),
+    ("Attention", [(2, 5, 6), (6, 24), None, None, (3, 2, 2, 1, 4)], {"num_heads": 2}, "past is"),
+    ("MultiHeadAttention", [(2, 5, 8), (3, 5, 8), (3, 5, 8)], {"num_heads": 2}, "2 and 3 differ"),
+    ("MultiHeadAttention", [(2, 5, 8), (2, 5, 8), (2, 4, 8)], {"num_heads": 2}, "5 and 4 differ"),
+    ("MultiHeadAttention", [*[(2, 5, 8)] * 3, (20,)], {"num_heads": 2}, "shape of bias"),
+    (
+        "GroupQueryAttention",
+        [(3, 5, 8), (3, 5, 8), (3, 5, 8), None, None, (2,), [5]],
+        {"num_heads": 2, "kv_num_heads": 2},
+        "the elements of seqlens_k and the batch: 2 and 3 differ",
+    ),
+    ("RotaryEmbedding", [(2, 5, 8), (1, 5), (16, 2), (16, 2)], {}, "shape of position_ids"),
+    ("RotaryEmbedding", [(2, 5, 8), (2, 5), (16, 2), (15, 2)], {}, "shape of sin_cache"),
+    ("RotaryEmbedding", [(2, 2, 5, 2), (2, 5), (16, 2), (16, 2)], {}, "4 elements of heads"),
+    ("BiasGelu", [(2, 3, 8, 1), (8,)], {}, "shape of B"),
+    ("FastGelu", [(2, 8), (7,)], {}, "shape of bias"),
+    ("FusedConv", [(2, 4, 5), (3, 4, 1), None, (1, 3, 5)], {}, "shape of Z"),
+    ("SkipLayerNormalization", [(2, 8), (2, 8), (1,)], {}, "shape of gamma"),
+    ("SkipLayerNormalization", [(3, 2, 8), (2, 2, 8), (8,)], {}, "2 is not 3"),
+    (
+        "EmbedLayerNormalization",
+        [(2, 3), (1, 3), (9, 8), (4, 8), (2, 8), (8,), (8,)],
+        {},
+        "shape of segment_ids",
+    ),
+    (
+        "MatMulNBits",
+        [(2, 64), (6, 2, 16), (12,), None, None, (5,)],
+        {"K": 64, "N": 6, "block_size": 32},
+        "shape of bias",
+    ),
+    ("GatherBlockQuantized", [(7, 16), (2,), (6, 1)], {"block_size": 16}, "shape of scales"),
+    ("QGemm", [(3, 7), (), (), (8, 5), (), ()], {}, "7 and 8 differ"),
+]
+
+
+@pytest.mark.parametrize(
+    ("domain", "op_type", "operands", "attributes", "message"),
+    [("", *case) for case in WRONG] + [(MICROSOFT, *case) for case in WRONG_OF_MICROSOFT],
+)
+def test_what_does_not_fit_is_named(
+    domain: str, op_type: str, operands: list[Any], attributes: dict[str, Any], message: str
+) -> None:
+    op = find(domain, op_type, 1 if domain else version(op_type, 25))
+    assert op is not None
+    given = [as_operand(i, x) for i, x in enumerate(operands)]
+    with pytest.raises(InvalidModel, match=message):
+        lower(op, given, attributes, [True])
+
+
+def test_what_symbols_leave_open_is_asked_of_each_run() -> None:
+    """A shape that may be equal is no error yet; its pair of sizes is kept."""
+    k, n, c = Builder(1), symbol("n"), symbol("c")
+    k.need_shape(operand("s", t.float32, (4,)), (c,), "scale")
+    k.agree(n, n, "the same")
+    assert k.kernel("K", [], []).equal == ((4, c),)
+
+
+def normalization(path: Path) -> None:
+    """A BatchNormalization of c channels, c a symbol, whose statistics are of 3."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c", 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], "bn")
+    one = [onnx.numpy_helper.from_array(np.ones(3, np.float32), name) for name in "sbmv"]
+    graph = helper.make_graph([node], "g", [x], [y], one)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+@pytest.mark.parametrize("engine", ["machine", "native"])
+def test_both_engines_refuse_a_size_that_a_symbol_left_open(
+    engine: str, channels: int, tmp_path: Path
+) -> None:
+    """More channels than statistics, and fewer, which would be read in part."""
+    normalization(tmp_path / "bn.onnx")
+    made = make_engine(load(tmp_path / "bn.onnx"), engine)
+    assert np.shape(made.run({"x": np.ones((2, 3, 5), np.float32)})["y"]) == (2, 3, 5)
+    with pytest.raises(InvalidModel, match=r"'bn'.*scale is \(3\), not \(" + str(channels)):
+        made.run({"x": np.ones((2, channels, 5), np.float32)})
+
+
+def test_a_session_from_the_cache_refuses_it_too(tmp_path: Path) -> None:
+    normalization(tmp_path / "bn.onnx")
+    for _ in range(2):
+        session = InferenceSession(tmp_path / "bn.onnx")
+        session.run(None, {"x": np.ones((2, 3, 5), np.float32)})
+        with pytest.raises(Exception, match=r"'bn'.*scale is \(3\), not \(2\)"):
+            session.run(None, {"x": np.ones((2, 2, 5), np.float32)})
