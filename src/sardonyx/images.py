@@ -40,7 +40,7 @@ from sardonyx.compiler import cpu_identity
 from sardonyx.errors import InternalError, InvalidModel, SardonyxError, Undetermined
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.kernel import NUMERICS_REVISION
-from sardonyx.memory import MEMORY_LIMIT
+from sardonyx.memory import MEMORY_LIMIT, within_memory
 from sardonyx.opened import Opened
 from sardonyx.ops.users import users
 from sardonyx.plan import Plan
@@ -125,7 +125,8 @@ class ImageEngine:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
         outputs = self.quick(feeds)
         if outputs is None:
-            outputs = self._sized(feeds)
+            with within_memory():
+                outputs = self._sized(feeds)
         if outputs is None:
             return self._complete().run(feeds)
         return dict(zip(self._image.outputs, outputs, strict=True))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from typing import TypeAlias
 
@@ -25,12 +26,19 @@ def sized(tensor: TensorType, dims: Mapping[str, int] | None = None) -> tuple[DT
     return tensor.dtype, tuple(evaluate(d, dims or {}) for d in tensor.shape or ())
 
 
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Tells of memory that the computer does not give as of a limit."""
+    try:
+        yield
+    except MemoryError as error:
+        raise LimitExceeded(f"this computer does not have the memory for it: {error}") from error
+
+
 def aligned(size: int, fill: int) -> Bytes:
     """`size` bytes that start at a multiple of the alignment."""
-    try:
+    with within_memory():
         raw = np.zeros(size + ALIGNMENT, np.uint8)
-    except MemoryError as error:
-        raise LimitExceeded(f"M needs {size} bytes, more than this computer gives") from error
     start = -raw.ctypes.data % ALIGNMENT
     memory = raw[start : start + size]
     if fill:

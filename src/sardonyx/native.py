@@ -30,7 +30,7 @@ from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values, with_zeros
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.schedule import print_scheduled
-from sardonyx.memory import MEMORY_LIMIT, aligned, blank, give_back, read, sized
+from sardonyx.memory import MEMORY_LIMIT, aligned, blank, give_back, read, sized, within_memory
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -130,9 +130,10 @@ class NativeEngine:
                 raise
         memory = self._recent.memory = made.size(self._pool.threads), made.plan.lower_bound
         call = self._short(compiled, made, dims, fed)
-        outputs = None if call is None else call(fed)
-        if call is None or outputs is None:  # a trap, to be told in full
-            return self._call(compiled, made, dims, fed)
+        with within_memory():
+            outputs = None if call is None else call(fed)
+            if call is None or outputs is None:  # a trap, to be told in full
+                return self._call(compiled, made, dims, fed)
         self._recent.add(call, memory, values_key(self._deciding, fed))
         return dict(zip(compiled.program.outputs, outputs, strict=True))
 

@@ -98,6 +98,12 @@ def minimum(a: Operand, b: Operand) -> Expr:
     return alu("min", a, b)
 
 
+def one_of(value: str, allowed: Sequence[str], what: str) -> None:
+    """Refuses a word that is not one of those the operator knows."""
+    if value not in allowed:
+        raise InvalidModel(f"{what} {value!r} is not one of {', '.join(allowed)}")
+
+
 def same_dim(a: Dim, b: Dim, what: str) -> Dim:
     """The dim that two operands must share."""
     if a == b:

@@ -13,10 +13,11 @@ from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where
+from sardonyx.ops.common import one_of
 from sardonyx.ops.conv import BLOCK, check_weights, grouped, sum_of_products, weight_loader
 from sardonyx.ops.registry import attributes_of, operator
 from sardonyx.ops.sizes import ceil_div, numbers
-from sardonyx.ops.window import conjunction, per_axis, split_padding
+from sardonyx.ops.window import AUTO_PADS, conjunction, per_axis, split_padding
 
 MOST_PHASES = 64  # that are convolutions of their own
 Finish: TypeAlias = Callable[[Tensor, int], Tensor]
@@ -250,6 +251,7 @@ def _output(
     """The padding at the beginnings and the output's sizes; `full` is the output's size without
     padding, `wanted` the sizes asked for, if any, from which the padding then follows."""
     rank = len(full)
+    one_of(auto_pad, AUTO_PADS, "auto_pad")
     if wanted:
         total = [extreme("max", a - b, 0) for a, b in zip(full, wanted, strict=True)]
         return split_padding(total, auto_pad == "SAME_UPPER")[0], wanted

@@ -12,6 +12,7 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, widen
 from sardonyx.ops.cast import converted
+from sardonyx.ops.common import one_of
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import numbers
@@ -98,8 +99,7 @@ def _update(k: Builder, parts: _Heads, state: Tensor, b: Axis, i: Axis, h: Axis)
 def _check(
     rule: str, decay: Tensor | None, beta: Tensor | None, q_heads: int, kv_heads: int
 ) -> None:
-    if rule not in RULES:
-        raise InvalidModel(f"update_rule {rule!r} is not one of {', '.join(RULES)}")
+    one_of(rule, RULES, "update_rule")
     if (decay is not None) != rule.startswith("gated"):
         raise InvalidModel(f"decay goes with the rules gated and gated_delta, not with {rule}")
     if (beta is not None) != rule.endswith("delta"):

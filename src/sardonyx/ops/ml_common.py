@@ -12,6 +12,7 @@ from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, lift, where
+from sardonyx.ops.common import one_of
 from sardonyx.ops.softmax import softmax
 from sardonyx.types import Array, DType
 
@@ -26,11 +27,6 @@ def need(holds: bool, message: str) -> None:
     """Refuses a model for what does not hold."""
     if not holds:
         raise InvalidModel(message)
-
-
-def one_of(value: str, allowed: Sequence[str], what: str) -> None:
-    """Refuses a word that is not one of those the operator knows."""
-    need(value in allowed, f"{what} {value!r} is not one of {', '.join(allowed)}")
 
 
 def rows(x: Tensor) -> Tensor:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ops.ml_common import need, one_of
+from sardonyx.ops.common import one_of
+from sardonyx.ops.ml_common import need
 from sardonyx.ops.ml_forest import LEAF, MODES, Forest, Node, branch, member, plant, sets
 from sardonyx.types import Array, DType
 

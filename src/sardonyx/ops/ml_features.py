@@ -13,7 +13,8 @@ from sardonyx.dims import product
 from sardonyx.errors import UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
-from sardonyx.ops.ml_common import DOMAIN, need, one_of, rows, table
+from sardonyx.ops.common import one_of
+from sardonyx.ops.ml_common import DOMAIN, need, rows, table
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import numbers
 from sardonyx.types import Array, DType

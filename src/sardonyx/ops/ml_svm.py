@@ -15,7 +15,7 @@ from sardonyx import types as t
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Local, alu, cast, lift, where
-from sardonyx.ops.common import maximum, minimum
+from sardonyx.ops.common import maximum, minimum, one_of
 from sardonyx.ops.ml_common import (
     DOMAIN,
     TRANSFORMS,
@@ -27,7 +27,6 @@ from sardonyx.ops.ml_common import (
     labels_of,
     logistic,
     need,
-    one_of,
     rows,
     table,
     transformed,

@@ -21,6 +21,7 @@ from sardonyx.ops.ml_forest import EQ, MISSING, Forest, Payout
 from sardonyx.types import Array, DType
 
 WEIGHTS = 1 << 27  # more weights than this are refused
+TARGETS = 1 << 20  # likewise
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -44,6 +45,8 @@ class Weights:
 def weigh(forest: Forest, targets: int, dtype: DType, aggregate: str) -> Weights:
     """The tables of a forest's weights. A leaf's weights for one target are brought together in
     the order of the model."""
+    if targets > TARGETS:
+        raise LimitExceeded(f"the forest has {targets} targets, more than {TARGETS}")
     kinds = [sorted({c for leaf in tree for c, _ in leaf}) for tree in forest.leaves]
     size = sum(len(k) * len(tree) for k, tree in zip(kinds, forest.leaves, strict=True))
     if size > WEIGHTS:

@@ -150,6 +150,8 @@ def reverse_sequence(
 ) -> Tensor:
     """The first sequence_lens[b] elements of each batch b reversed in time, the others as is."""
     batch, time = normalize_axis(batch_axis, input.rank), normalize_axis(time_axis, input.rank)
+    if batch == time:
+        raise InvalidModel(f"batch_axis and time_axis are both {batch}")
     k.need_shape(sequence_lens, (input.shape[batch],), "sequence_lens")
 
     def element(*i: Axis) -> Expr:

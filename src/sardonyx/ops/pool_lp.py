@@ -85,6 +85,8 @@ def _global_lp_pool(k: Builder, x: Tensor, p: float) -> Tensor:
 
 def norm(k: Builder, extents: Sequence[Dim], term: Callable[..., Expr], p: float) -> Expr:
     """The p-norm of the terms."""
+    if not p > 0:
+        raise InvalidModel(f"p is {p}, expected more than 0")
     if p == 1:
         return k.sum(extents, lambda *r: alu("abs", term(*r)))
     if p == 2:

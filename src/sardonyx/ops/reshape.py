@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sardonyx.dims import Dim, divide, product
 from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.ops.common import normalize_axes
+from sardonyx.ops.common import normalize_axes, one_of
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree
 
@@ -95,6 +95,7 @@ def _unsqueeze(k: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
 @operator("DepthToSpace", 1, 11, 13, 28)
 def depth_to_space(k: Builder, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Blocks of channels become blocks of places: (depth, column, row) or (column, row, depth)."""
+    one_of(mode, ("DCR", "CRD"), "mode")
     n, c, h, w = _four(input)
     depth = _divided(c, blocksize * blocksize)
     out = k.tensor((n, depth, h * blocksize, w * blocksize), input.dtype)
@@ -111,6 +112,7 @@ def depth_to_space(k: Builder, input: Tensor, *, blocksize: int, mode: str = "DC
 @operator("SpaceToDepth", 1, 13, 28)
 def space_to_depth(k: Builder, input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Blocks of places become blocks of channels: the inverse of DepthToSpace."""
+    one_of(mode, ("DCR", "CRD"), "mode")
     n, c, h, w = _four(input)
     high, wide = _divided(h, blocksize), _divided(w, blocksize)
     x = input.reshaped((n, c, high, blocksize, wide, blocksize))

@@ -12,7 +12,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, lift, where
-from sardonyx.ops.common import compute_type, minimum
+from sardonyx.ops.common import compute_type, minimum, one_of
 from sardonyx.ops.conv import check_weights, grouped, sum_of_products, weight_loader
 from sardonyx.ops.index import flat_index, index_type
 from sardonyx.ops.interpolate import Filter, clamped, kernel
@@ -59,8 +59,8 @@ def _grid_sample(
     spatial, rank = x.shape[2:], x.rank - 2
     agree(grid.shape[-1], rank, "the last axis of grid and the number of spatial axes")
     agree(grid.shape[0], x.shape[0], "the batch of grid and of the input")
-    _known(mode, tuple(REACH), "mode")
-    _known(padding, ("zeros", "border", "reflection"), "padding_mode")
+    one_of(mode, tuple(REACH), "mode")
+    one_of(padding, ("zeros", "border", "reflection"), "padding_mode")
     shape, reach, dtype = grid.shape[:-1], REACH[mode], compute_type(x.dtype)
     taps = (2 * reach,) * rank if reach else ()
     at = [_places(k, grid, j, d, align, mode, padding) for j, d in enumerate(spatial)]
@@ -106,11 +106,6 @@ def _places(
         return _reflected(v, d, align) if padding == "reflection" else v
 
     return k.compute(grid.shape[:-1], place, wide)
-
-
-def _known(value: str, values: Sequence[str], what: str) -> None:
-    if value not in values:
-        raise InvalidModel(f"{what} {value!r} is not one of {', '.join(values)}")
 
 
 def _denormalized(v: Expr, d: Dim, align: bool) -> Expr:

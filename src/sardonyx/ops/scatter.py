@@ -13,7 +13,7 @@ from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, lift
-from sardonyx.ops.common import maximum, minimum, normalize_axis
+from sardonyx.ops.common import maximum, minimum, normalize_axis, one_of
 from sardonyx.ops.index import replaced, wrapped
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import agree, numbers
@@ -78,8 +78,7 @@ def tensor_scatter(
 ) -> Tensor:
     """past_cache, with update written along the axis from write_indices[batch] (0 if absent) on;
     mode "circular" goes on at the beginning."""
-    if mode not in ("linear", "circular"):
-        raise InvalidModel(f"mode {mode!r} is not one of linear, circular")
+    one_of(mode, ("linear", "circular"), "mode")
     a = normalize_axis(axis, past_cache.rank)
     if a == 0:
         raise InvalidModel("axis 0 is the batch, the cache has another one")
@@ -96,8 +95,7 @@ def tensor_scatter(
 
 
 def _reduced(reduction: str, old: Expr, new: Expr) -> Expr:
-    if reduction not in REDUCTIONS:
-        raise InvalidModel(f"reduction {reduction!r} is not one of {', '.join(REDUCTIONS)}")
+    one_of(reduction, tuple(REDUCTIONS), "reduction")
     return REDUCTIONS[reduction](old, new)
 
 

@@ -10,6 +10,8 @@ from sardonyx.errors import InvalidModel
 from sardonyx.kernel.expr import Expr, alu
 from sardonyx.ops.sizes import ceil_div
 
+AUTO_PADS = "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -103,7 +105,7 @@ def _padding(
                 for n, w, s in zip(spatial, reach, strides, strict=True)
             ]
             return split_padding(total, auto_pad == "SAME_UPPER")
-    raise InvalidModel(f"auto_pad {auto_pad!r} is not NOTSET, VALID, SAME_UPPER or SAME_LOWER")
+    raise InvalidModel(f"auto_pad {auto_pad!r} is not one of {', '.join(AUTO_PADS)}")
 
 
 def split_padding(total: Sequence[Dim], upper: bool) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from sardonyx.passes.scattered import assigned, scatter_of
 from sardonyx.types import Array, TensorType, float32
 
 LARGE = 256  # elements of a weight of which it is told how it came about
+FOLDED = 1 << 26  # elements that are made of fewer: more are left to the runs, unless at most
+GROWTH = 4  # times as many as they are made of
 
 
 def fold_constants(program: Program, fused: bool = True) -> Program:
@@ -150,6 +153,9 @@ def _value(
     read = {e.buffer.root for e in walk(*expressions(s)) if isinstance(e, Load)}
     root = s.buffer.root
     if not read <= set(known) or not _is_concrete(s, (root, *read)):
+        return None
+    sizes = [prod(extents(b)) for b in (root, *read)]
+    if sizes[0] > max(FOLDED, GROWTH * sum(sizes[1:])):
         return None
     array = np.zeros(extents(root), root.dtype.numpy)
     inputs = {b: v.reshape(extents(b)) for b, v in known.items() if b in read}

@@ -28,7 +28,7 @@ class Outline:
     initial: tuple[str, ...]
     final: tuple[str, ...]
     outside: frozenset[str]
-    equal: tuple[tuple[Dim, Dim], ...]
+    equal: tuple[tuple[Dim, Dim], ...] = ()
 
     def at(self, dims: Mapping[str, int]) -> Timeline:
         """The timeline for these numbers of the dims."""

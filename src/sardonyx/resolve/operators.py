@@ -27,6 +27,16 @@ FIELDS: Mapping[int, str] = {
     A.GRAPHS: "graphs", A.SPARSE_TENSOR: "sparse_tensor", A.SPARSE_TENSORS: "sparse_tensors",
     A.TYPE_PROTO: "tp", A.TYPE_PROTOS: "type_protos",
 }  # fmt: skip
+# Attributes that are 0 or 1.
+FLAGS = (
+    "align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box",
+    "count_include_pad", "detect_negative", "detect_positive", "do_rotary", "exclude_outside",
+    "exclusive", "fmod", "input_forget", "interleaved", "inverse", "is_case_sensitive",
+    "is_causal", "keepdims", "largest", "linear_before_reset", "onesided", "output_sequence",
+    "periodic", "reverse", "rotary_interleaved", "saturate", "select_last_index", "sorted",
+    "storage_order", "training_mode", "transA", "transB", "transBatchA", "transBatchB",
+    "unidirectional", "upper",
+)  # fmt: skip
 SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 
 
@@ -108,6 +118,8 @@ def check_node(node: NodeProto, schema: OpSchema, what: str) -> None:
                 f"{what}: its attribute {name!r} is {A.AttributeType.Name(attribute.type)}, "
                 f"expected {known.type.name}"
             )
+        if name in FLAGS and attribute.type == A.INT and attribute.i not in (0, 1):
+            raise InvalidModel(f"{what}: its attribute {name!r} is {attribute.i}, expected 0 or 1")
     for name, known in schema.attributes.items():
         if known.required and name not in stated:
             raise InvalidModel(f"{what} lacks its attribute {name!r}")

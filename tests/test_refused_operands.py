@@ -1,4 +1,4 @@
-"""Operands of one operation whose sizes do not fit each other are refused, and named."""
+"""Operands and attributes of one operation that do not fit are refused, and named."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("LSTM", [*LSTM, None, (3,)], {"hidden_size": 3}, "shape of sequence_lens"),
     ("LSTM", [*LSTM, None, None, (1, 3, 3)], {"hidden_size": 3}, "an initial state"),
     ("LSTM", [*LSTM, *[None] * 4, (1, 12)], {"hidden_size": 3}, r"P is \(1, 12\), not \(1, 9\)"),
+    ("ConvTranspose", [(1, 4, 5), (4, 2, 1)], {"auto_pad": "SAME"}, "auto_pad 'SAME' is not one"),
+    ("DepthToSpace", [(1, 4, 5, 5)], {"blocksize": 2, "mode": "rdc"}, "mode 'rdc' is not one of"),
+    ("SpaceToDepth", [(1, 4, 6, 6)], {"blocksize": 2, "mode": ""}, "mode '' is not one of"),
+    ("ReverseSequence", [(4, 4), (4,)], {"batch_axis": 0}, "batch_axis and time_axis are both 0"),
+    ("LpPool", [(1, 2, 5)], {"kernel_shape": [2], "p": 0}, "p is 0, expected more than 0"),
     ("MaxUnpool", [(1, 1, 2, 2), (1, 1, 2, 2, 1)], {"kernel_shape": [2, 2]}, "shape of I"),
     ("ReverseSequence", [(4, 3), (4,)], {}, r"sequence_lens is \(4\), not \(3\)"),
     ("TopK", [(4,), [2, 2]], {}, "shape of K"),
@@ -108,6 +113,17 @@ def test_what_does_not_fit_is_named(
     given = [as_operand(i, x) for i, x in enumerate(operands)]
     with pytest.raises(InvalidModel, match=message):
         lower(op, given, attributes, [True])
+
+
+@pytest.mark.parametrize("value", [-1, 2, 2**62])
+def test_a_flag_is_0_or_1(value: int) -> None:
+    """ONNX Runtime takes some of them for 0, some for 1."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("ReduceMax", ["x"], ["y"], keepdims=value)
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
+    with pytest.raises(InvalidModel, match=rf"'keepdims' is {value}, expected 0 or 1"):
+        load(model.SerializeToString())
 
 
 def test_what_symbols_leave_open_is_asked_of_each_run() -> None:
