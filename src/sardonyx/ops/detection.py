@@ -9,7 +9,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import Element, less, put, sift
+from sardonyx.ops.order import element_at, heapify, index_of, is_narrow, put, ranked, sift
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, clamp
@@ -46,26 +46,19 @@ def non_max_suppression_count(
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
         start, count = k.local(total), k.local(lift(0))
-        index, score = (
-            k.compute((n,), lambda _: 0, t.int64),
-            k.compute((n,), lambda _: 0.0, scores.dtype),
-        )
-        candidates = index, score
+        narrow = is_narrow(scores.dtype, n)
+        parts = 1 if narrow else 2
+        candidates = tuple(k.compute((n,), lambda _: 0, t.int64) for _ in range(parts))
         with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
-            put(k, candidates, count, (i, scores[b, c, i]))
+            rank = ranked(scores[b, c, i], i, True, narrow)
+            put(k, candidates, count, tuple(~part for part in rank))  # the first has the least
             k.set(count, count + 1)
-
-        def before(one: Element, other: Element) -> Expr:
-            (i, x), (j, y) = one, other
-            return less(y, x) | (~less(x, y) & (i < j))
-
-        with k.loop(n) as back, k.when(back < count):
-            sift(k, candidates, count - 1 - back, count, before)
+        heapify(k, candidates, count)
         with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):
             end = k.local(count - 1 - taken)
-            best = k.local(index.guard((0,)))
-            put(k, candidates, lift(0), tuple(p.guard((end,)) for p in candidates))
-            sift(k, candidates, lift(0), end, before)
+            best = k.local(index_of(tuple(~p for p in element_at(k, candidates, lift(0)))))
+            put(k, candidates, lift(0), element_at(k, candidates, end))
+            sift(k, candidates, lift(0), end)
 
             def overlaps(s: Expr) -> Expr:
                 other = selected.guard((start + s, lift(2)))

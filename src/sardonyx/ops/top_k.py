@@ -6,11 +6,21 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift, widen
+from sardonyx.kernel.expr import Expr, Operand, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import Element, less, put, sift
+from sardonyx.ops.order import (
+    Element,
+    element_at,
+    heapify,
+    index_of,
+    is_narrow,
+    less,
+    put,
+    ranked,
+    sift,
+)
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
@@ -60,21 +70,25 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         def beats(x: Expr, y: Expr) -> Expr:
             return less(y, x) if largest else less(x, y)
 
-        def after(one: Element, other: Element) -> Expr:
-            (i, x), (j, y) = one, other
-            return beats(y, x) | (~beats(x, y) & (i > j))
+        def parts(j: Expr) -> Element:
+            return ranked(value(j), j, largest, is_narrow(x.dtype, size))
 
-        first = k.compute((count,), lambda j: j, t.int64)
-        heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
-        with k.loop(count) as back:
-            sift(k, heap, count - 1 - back, lift(count), after)
-        least = k.local(heap[1].guard((0,)))
+        heap = tuple(
+            k.compute((count,), lambda j, p=p: parts(j)[p], t.int64)
+            for p in range(len(parts(lift(0))))
+        )
+
+        def worst() -> Expr:
+            return value(index_of(tuple(p.guard((0,)) for p in heap)))
+
+        heapify(k, heap, lift(count))
+        least = k.local(worst())
 
         def offer(j: Expr) -> None:
             with k.when(beats(value(j), least)):
-                put(k, heap, lift(0), (j, widen(value(j))))
-                sift(k, heap, lift(0), lift(count), after)
-                k.set(least, heap[1].guard((0,)))
+                put(k, heap, lift(0), parts(j))
+                sift(k, heap, lift(0), lift(count))
+                k.set(least, worst())
 
         more = extreme("max", size - count, 0)
         blocks = floordiv(more, LANES)
@@ -87,10 +101,10 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
             offer(rest + count + blocks * LANES)
         with k.loop(count) as back:
             end = k.local(count - 1 - back)
-            last, root = (tuple(k.local(p.guard((at,))) for p in heap) for at in (end, lift(0)))
+            last, root = (element_at(k, heap, at) for at in (end, lift(0)))
             put(k, heap, lift(0), last)
             put(k, heap, end, root)
-            sift(k, heap, lift(0), end, after)
+            sift(k, heap, lift(0), end)
         with k.loop(count) as j:
-            k.store(found, replaced(i, a, j), heap[0][j])
+            k.store(found, replaced(i, a, j), index_of(tuple(p[j] for p in heap)))
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
