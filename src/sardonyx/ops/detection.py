@@ -9,7 +9,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import element_at, heapify, index_of, is_narrow, put, ranked, sift
+from sardonyx.ops.order import Element, comparable, element_at, heapify, ordering, put, sift
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, clamp
@@ -46,19 +46,24 @@ def non_max_suppression_count(
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
         start, count = k.local(total), k.local(lift(0))
-        narrow = is_narrow(scores.dtype, n)
-        parts = 1 if narrow else 2
-        candidates = tuple(k.compute((n,), lambda _: 0, t.int64) for _ in range(parts))
+        index, score = (
+            k.compute((n,), lambda _, d=d: lift(0, d), d)
+            for d in (t.int64, comparable(scores[b, c, 0]).dtype)
+        )
+        candidates = index, score
         with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
-            rank = ranked(scores[b, c, i], i, True, narrow)
-            put(k, candidates, count, tuple(~part for part in rank))  # the first has the least
+            put(k, candidates, count, (i, comparable(scores[b, c, i])))
             k.set(count, count + 1)
-        heapify(k, candidates, count)
+
+        def before(one: Element, other: Element) -> Expr:
+            return ordering(scores.dtype, largest=True)(other, one)
+
+        heapify(k, candidates, count, before)
         with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):
             end = k.local(count - 1 - taken)
-            best = k.local(index_of(tuple(~p for p in element_at(k, candidates, lift(0)))))
+            best = k.local(index.guard((0,)))
             put(k, candidates, lift(0), element_at(k, candidates, end))
-            sift(k, candidates, lift(0), end)
+            sift(k, candidates, lift(0), end, before)
 
             def overlaps(s: Expr) -> Expr:
                 other = selected.guard((start + s, lift(2)))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, alu, lift, reinterpret, where, widen
+from sardonyx.kernel.expr import Expr, Operand, alu, lift, where, widen
 from sardonyx.ops.common import minimum
 from sardonyx.types import DType
 
@@ -15,7 +17,9 @@ PASSES = 48  # of a merge sort; no tensor has more than 2**48 elements
 At = Callable[[Expr], Expr]
 Heap = tuple[Tensor, ...]  # the parts of its elements, each [n]: what they are compared by
 Element = tuple[Expr, ...]
-LOW = (1 << 32) - 1
+After = Callable[[Element, Element], Expr]
+LARGEST = float(np.finfo(np.float32).max)
+HUGE = 1e300  # above all float32, below infinity
 
 
 def less(x: Expr, y: Expr) -> Expr:
@@ -65,55 +69,43 @@ def stable_order(
     return lambda position: order.guard((side, position))
 
 
-def is_narrow(dtype: DType, size: Dim) -> bool:
-    """Whether one number holds the rank of an element and its index below `size`."""
-    small = dtype.bits <= 32 and dtype is not t.uint32
-    return small and isinstance(size, int) and size <= LOW
+def comparable(x: Expr) -> Expr:
+    """What stands for an element in a heap. float32 becomes float64, where there is room for a
+    number above all others that stands for NaN."""
+    wide = widen(x)
+    if wide.dtype is not t.float32:
+        return wide
+    number = wide.cast(t.float64)
+    within = where(number > LARGEST, HUGE, where(number < -LARGEST, -HUGE, number))
+    return where(alu("isnan", wide), float("inf"), within)
 
 
-def ranked(x: Expr, index: Expr, largest: bool, narrow: bool) -> Element:
-    """What elements of a heap are compared by, int64 each. Of two the first, which is the larger
-    (or smaller) one, or of equal ones that of the lower index, has the larger parts."""
-    rank = _rank(widen(x)) if largest else ~_rank(widen(x))
-    return ((rank << 32) | (LOW - index),) if narrow else (rank, ~index)
+def ordering(dtype: DType, largest: bool) -> After:
+    """Whether one element (index, what is comparable) of a type comes after the other: it is
+    smaller (or larger, where not the largest is first), or equal and of the higher index."""
+
+    def after(one: Element, other: Element) -> Expr:
+        (i, x), (j, y) = one, other
+        low, high = (x, y) if largest else (y, x)
+        if dtype is t.float64:
+            return less(low, high) | (~less(high, low) & (i > j))
+        return (low < high) | ((low <= high) & (i > j))
+
+    return after
 
 
-def index_of(element: Element) -> Expr:
-    """The index of an element that was `ranked`."""
-    return LOW - (element[0] & LOW) if len(element) == 1 else ~element[1]
-
-
-def _rank(x: Expr) -> Expr:
-    """int64 that are ordered as x: both zeros are equal, and all NaN, which are the largest."""
-    if x.dtype.is_float:
-        signed = t.int32 if x.dtype is t.float32 else t.int64
-        usual = where(alu("isnan", x), float("nan"), x + 0.0)
-        bits = reinterpret(usual, signed)
-        x = bits ^ ((bits >> (signed.bits - 1)) & signed.max)
-    elif x.dtype is t.uint64:
-        x = reinterpret(x, t.int64) ^ t.int64.min
-    return x.cast(t.int64)
-
-
-def _below(one: Element, other: Element) -> Expr:
-    """Whether one element is less than the other: their parts are compared in order."""
-    if len(one) == 1:
-        return one[0] < other[0]
-    return (one[0] < other[0]) | (one[0].eq(other[0]) & (one[1] < other[1]))
-
-
-def sift(k: Builder, heap: Heap, root: Expr, end: Expr) -> None:
-    """The element at the root moves down, below each that is less, among the first `end`."""
+def sift(k: Builder, heap: Heap, root: Expr, end: Expr, after: After) -> None:
+    """The element at the root moves down, below each that is after it, among the first `end`."""
     (count,) = heap[0].shape
     element, hole = element_at(k, heap, root), k.local(root)
     moving = k.local(hole * 2 + 1 < end)
     with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
         left = k.local(hole * 2 + 1)
         right = minimum(left + 1, end - 1)
-        second = _below(element_at(k, heap, right), element_at(k, heap, left))
+        second = after(element_at(k, heap, right), element_at(k, heap, left))
         below = k.local(where(second, right, left))
         child = element_at(k, heap, below)
-        k.set(moving, _below(child, element))
+        k.set(moving, after(child, element))
         with k.when(moving):
             put(k, heap, hole, child)
             k.set(hole, below)
@@ -121,12 +113,12 @@ def sift(k: Builder, heap: Heap, root: Expr, end: Expr) -> None:
     put(k, heap, hole, element)
 
 
-def heapify(k: Builder, heap: Heap, end: Expr) -> None:
-    """The first `end` elements become a heap: none is less than that at half its place."""
+def heapify(k: Builder, heap: Heap, end: Expr, after: After) -> None:
+    """The first `end` elements become a heap: none is after that at half its place."""
     (count,) = heap[0].shape
     parents = k.local(end // 2)
     with k.loop(floordiv(count, 2)) as back, k.when(back < parents):
-        sift(k, heap, parents - 1 - back, end)
+        sift(k, heap, parents - 1 - back, end, after)
 
 
 def put(k: Builder, heap: Heap, at: Expr, element: Sequence[Operand]) -> None:

@@ -10,17 +10,7 @@ from sardonyx.kernel.expr import Expr, Operand, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import (
-    Element,
-    element_at,
-    heapify,
-    index_of,
-    is_narrow,
-    less,
-    put,
-    ranked,
-    sift,
-)
+from sardonyx.ops.order import comparable, element_at, heapify, less, ordering, put, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
@@ -70,25 +60,20 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         def beats(x: Expr, y: Expr) -> Expr:
             return less(y, x) if largest else less(x, y)
 
-        def parts(j: Expr) -> Element:
-            return ranked(value(j), j, largest, is_narrow(x.dtype, size))
+        def shown(j: Expr) -> Expr:
+            return comparable(value(j))
 
-        heap = tuple(
-            k.compute((count,), lambda j, p=p: parts(j)[p], t.int64)
-            for p in range(len(parts(lift(0))))
-        )
-
-        def worst() -> Expr:
-            return value(index_of(tuple(p.guard((0,)) for p in heap)))
-
-        heapify(k, heap, lift(count))
-        least = k.local(worst())
+        later = ordering(x.dtype, largest)
+        first = k.compute((count,), lambda j: j, t.int64)
+        heap = first, k.compute((count,), shown, shown(lift(0)).dtype)
+        heapify(k, heap, lift(count), later)
+        least = k.local(value(first.guard((0,))))
 
         def offer(j: Expr) -> None:
             with k.when(beats(value(j), least)):
-                put(k, heap, lift(0), parts(j))
-                sift(k, heap, lift(0), lift(count))
-                k.set(least, worst())
+                put(k, heap, lift(0), (j, shown(j)))
+                sift(k, heap, lift(0), lift(count), later)
+                k.set(least, value(first.guard((0,))))
 
         more = extreme("max", size - count, 0)
         blocks = floordiv(more, LANES)
@@ -104,7 +89,7 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
             last, root = (element_at(k, heap, at) for at in (end, lift(0)))
             put(k, heap, lift(0), last)
             put(k, heap, end, root)
-            sift(k, heap, lift(0), end)
+            sift(k, heap, lift(0), end, later)
         with k.loop(count) as j:
-            k.store(found, replaced(i, a, j), index_of(tuple(p[j] for p in heap)))
+            k.store(found, replaced(i, a, j), first[j])
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
