@@ -9,7 +9,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import Element, comparable, element_at, heapify, ordering, put, sift
+from sardonyx.ops.order import Element, element_at, heapify, ordering, put, sift
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, clamp
@@ -47,16 +47,16 @@ def non_max_suppression_count(
     with loops(k, (batches, classes)) as (b, c):
         start, count = k.local(total), k.local(lift(0))
         index, score = (
-            k.compute((n,), lambda _, d=d: lift(0, d), d)
-            for d in (t.int64, comparable(scores[b, c, 0]).dtype)
+            k.compute((n,), lambda _: 0, t.int64),
+            k.compute((n,), lambda _: 0.0, scores.dtype),
         )
         candidates = index, score
         with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
-            put(k, candidates, count, (i, comparable(scores[b, c, i])))
+            put(k, candidates, count, (i, scores[b, c, i]))
             k.set(count, count + 1)
 
         def before(one: Element, other: Element) -> Expr:
-            return ordering(scores.dtype, largest=True)(other, one)
+            return ordering(largest=True)(other, one)
 
         heapify(k, candidates, count, before)
         with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, alu, lift, where, widen
+from sardonyx.kernel.expr import Expr, Operand, alu, lift, where
 from sardonyx.ops.common import minimum
-from sardonyx.types import DType
 
 PASSES = 48  # of a merge sort; no tensor has more than 2**48 elements
 At = Callable[[Expr], Expr]
 Heap = tuple[Tensor, ...]  # the parts of its elements, each [n]: what they are compared by
 Element = tuple[Expr, ...]
 After = Callable[[Element, Element], Expr]
-LARGEST = float(np.finfo(np.float32).max)
-HUGE = 1e300  # above all float32, below infinity
 
 
 def less(x: Expr, y: Expr) -> Expr:
@@ -69,27 +64,14 @@ def stable_order(
     return lambda position: order.guard((side, position))
 
 
-def comparable(x: Expr) -> Expr:
-    """What stands for an element in a heap. float32 becomes float64, where there is room for a
-    number above all others that stands for NaN."""
-    wide = widen(x)
-    if wide.dtype is not t.float32:
-        return wide
-    number = wide.cast(t.float64)
-    within = where(number > LARGEST, HUGE, where(number < -LARGEST, -HUGE, number))
-    return where(alu("isnan", wide), float("inf"), within)
-
-
-def ordering(dtype: DType, largest: bool) -> After:
-    """Whether one element (index, what is comparable) of a type comes after the other: it is
-    smaller (or larger, where not the largest is first), or equal and of the higher index."""
+def ordering(largest: bool) -> After:
+    """Whether one element (index, value) of a heap comes after the other: it is smaller (or larger,
+    where not the largest is first), or equal and of the higher index."""
 
     def after(one: Element, other: Element) -> Expr:
         (i, x), (j, y) = one, other
         low, high = (x, y) if largest else (y, x)
-        if dtype is t.float64:
-            return less(low, high) | (~less(high, low) & (i > j))
-        return (low < high) | ((low <= high) & (i > j))
+        return less(low, high) | (~less(high, low) & (i > j))
 
     return after
 

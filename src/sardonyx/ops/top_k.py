@@ -6,11 +6,11 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift
+from sardonyx.kernel.expr import Expr, Operand, lift, widen
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import comparable, element_at, heapify, less, ordering, put, sift
+from sardonyx.ops.order import element_at, heapify, less, ordering, put, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
@@ -60,20 +60,17 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         def beats(x: Expr, y: Expr) -> Expr:
             return less(y, x) if largest else less(x, y)
 
-        def shown(j: Expr) -> Expr:
-            return comparable(value(j))
-
-        later = ordering(x.dtype, largest)
+        later = ordering(largest)
         first = k.compute((count,), lambda j: j, t.int64)
-        heap = first, k.compute((count,), shown, shown(lift(0)).dtype)
+        heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
         heapify(k, heap, lift(count), later)
-        least = k.local(value(first.guard((0,))))
+        least = k.local(heap[1].guard((0,)))
 
         def offer(j: Expr) -> None:
             with k.when(beats(value(j), least)):
-                put(k, heap, lift(0), (j, shown(j)))
+                put(k, heap, lift(0), (j, widen(value(j))))
                 sift(k, heap, lift(0), lift(count), later)
-                k.set(least, value(first.guard((0,))))
+                k.set(least, heap[1].guard((0,)))
 
         more = extreme("max", size - count, 0)
         blocks = floordiv(more, LANES)
