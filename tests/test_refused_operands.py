@@ -34,9 +34,10 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("BatchNormalization", [(1, 4, 5), (4,), (3,), (4,), (4,)], {}, "shape of B"),
     ("InstanceNormalization", [(1, 4, 5), (5,), (4,)], {}, "shape of scale"),
     ("GroupNormalization", [(1, 4, 5), (4, 1), (4,)], {"num_groups": 2}, "shape of scale"),
-    ("LayerNormalization", [(2, 5), (6,)], {}, "6 is not 5"),
-    ("LayerNormalization", [(2, 5), (1, 2, 5)], {}, "does not broadcast to rank 2"),
-    ("RMSNormalization", [(2, 5), (4,)], {}, "4 is not 5"),
+    ("LayerNormalization", [(2, 5), (6,)], {}, r"Scale, \(6\), does not broadcast to \(2, 5\)"),
+    ("LayerNormalization", [(2, 5), (5,), (1, 2, 5)], {}, r"of B, \(1, 2, 5\), does not broadcast"),
+    ("RMSNormalization", [(2, 5), (4,)], {}, r"scale, \(4\), does not broadcast"),
+    ("QLinearMatMul", [(2, 4), (3,), (3,), (4, 5), (), (), (), ()], {}, "3 is not 2"),
     ("LSTM", [*LSTM, (1, 12)], {"hidden_size": 3}, r"shape of B is \(1, 12\), not \(1, 24\)"),
     ("LSTM", [*LSTM, (2, 24)], {"hidden_size": 3}, "shape of B"),
     ("LSTM", [*LSTM, None, (3,)], {"hidden_size": 3}, "shape of sequence_lens"),
@@ -83,7 +84,7 @@ WRONG_OF_MICROSOFT: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("FastGelu", [(2, 8), (7,)], {}, "shape of bias"),
     ("FusedConv", [(2, 4, 5), (3, 4, 1), None, (1, 3, 5)], {}, "shape of Z"),
     ("SkipLayerNormalization", [(2, 8), (2, 8), (1,)], {}, "shape of gamma"),
-    ("SkipLayerNormalization", [(3, 2, 8), (2, 2, 8), (8,)], {}, "2 is not 3"),
+    ("SkipLayerNormalization", [(3, 2, 8), (2, 2, 8), (8,)], {}, "shape of skip"),
     (
         "EmbedLayerNormalization",
         [(2, 3), (1, 3), (9, 8), (4, 8), (2, 8), (8,), (8,)],
@@ -130,7 +131,7 @@ def test_what_symbols_leave_open_is_asked_of_each_run() -> None:
     """A shape that may be equal is no error yet; its pair of sizes is kept."""
     k, n, c = Builder(1), symbol("n"), symbol("c")
     k.need_shape(operand("s", t.float32, (4,)), (c,), "scale")
-    k.agree(n, n, "the same")
+    k.need_equal(n, n, "the same")
     assert k.kernel("K", [], []).equal == ((4, c),)
 
 

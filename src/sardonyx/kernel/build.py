@@ -139,7 +139,7 @@ class Builder:
     _names: dict[str, int] = field(default_factory=dict)
     _equal: list[tuple[Dim, Dim]] = field(default_factory=list)
 
-    def agree(self, a: Dim, b: Dim, what: str) -> None:
+    def need_equal(self, a: Dim, b: Dim, what: str) -> None:
         """Requires sizes to be equal. InvalidModel where they differ; what symbolic dims leave open
         is asked of the numbers of each run (`Kernel.equal`)."""
         if _differ(a, b):
@@ -155,7 +155,19 @@ class Builder:
         if x.rank != len(shape) or any(_differ(a, b) for a, b in zip(x.shape, shape, strict=True)):
             raise InvalidModel(message)
         for a, b in zip(x.shape, shape, strict=True):
-            self.agree(a, b, what)
+            self.need_equal(a, b, what)
+
+    def need_broadcast(self, x: Tensor | None, shape: Sequence[Dim], what: str) -> None:
+        """Requires an operand, where it is there, to broadcast to this shape."""
+        if x is None:
+            return
+        pairs = list(zip(reversed(x.shape), reversed(shape), strict=False))
+        if x.rank > len(shape) or any(a != 1 and _differ(a, b) for a, b in pairs):
+            message = f"the shape of {what}, {_text(x.shape)}, does not broadcast to {_text(shape)}"
+            raise InvalidModel(message)
+        for a, b in pairs:
+            if a != 1:
+                self.need_equal(a, b, what)
 
     def name(self, stem: str) -> str:
         """A name that is new in this kernel."""

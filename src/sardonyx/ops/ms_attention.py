@@ -63,11 +63,11 @@ def with_past(k: Builder, past: Tensor | None, new: Heads, dtype: DType) -> Head
 
 def check_heads(k: Builder, query: Heads, key: Heads, value: Heads) -> None:
     """Requires one batch, one size of queries and keys, and as many keys as values."""
-    k.agree(query.shape[3], key.shape[3], "the sizes of a head of Q and of K")
+    k.need_equal(query.shape[3], key.shape[3], "the sizes of a head of Q and of K")
     for what, each in (("K", key), ("V", value)):
-        k.agree(query.shape[0], each.shape[0], f"the batches of Q and of {what}")
-    k.agree(key.shape[1], value.shape[1], "the numbers of heads of K and of V")
-    k.agree(key.shape[2], value.shape[2], "the numbers of keys and of values")
+        k.need_equal(query.shape[0], each.shape[0], f"the batches of Q and of {what}")
+    k.need_equal(key.shape[1], value.shape[1], "the numbers of heads of K and of V")
+    k.need_equal(key.shape[2], value.shape[2], "the numbers of keys and of values")
 
 
 def of_tensor(x: Tensor) -> Heads:
@@ -90,7 +90,7 @@ def attend(
     batch, count, length, size = query.shape
     total, wide = key.shape[2], compute_type(dtype)
     check_heads(k, query, key, value)
-    k.agree(count, key.shape[1], "the numbers of heads of Q and of K")
+    k.need_equal(count, key.shape[1], "the numbers of heads of Q and of K")
     factor = scale or default_scale(size)
 
     def score(b: Axis, n: Axis, s: Axis, r: Axis) -> Expr:
@@ -289,7 +289,7 @@ def _present(
         case 3:
             return lambda b, s, r: mask.broadcast((b, s, r)) > 0
         case 4:
-            k.agree(mask.shape[0], batch, "the batches of the mask and of Q")
+            k.need_equal(mask.shape[0], batch, "the batches of the mask and of Q")
             return lambda b, s, r: mask.trap((b, lift(0), s + before, r)) > 0
     raise UnsupportedModel(f"a mask of shape {mask.shape} is not supported")
 

@@ -41,7 +41,7 @@ def embed_layer_normalization(
     word, place = needed(word_embedding, "word_embedding"), needed(position_embedding, "position")
     for table in (place, segment_embedding):
         if table is not None:
-            k.agree(table.shape[-1], word.shape[1], "the lengths of the embeddings")
+            k.need_equal(table.shape[-1], word.shape[1], "the lengths of the embeddings")
     third = None if segment_embedding is None else segment_embedding.trap
     scale, shift = needed(gamma, "gamma"), needed(beta, "beta")
     k.need_shape(scale, word.shape[1:], "gamma")
@@ -98,7 +98,7 @@ def q_embed_layer_normalization(
     ]
     for table in (position_embedding_quant, segment_embedding, gamma_quant, beta_quant):
         if table is not None:
-            k.agree(table.shape[-1], word.shape[1], "the lengths of the embeddings")
+            k.need_equal(table.shape[-1], word.shape[1], "the lengths of the embeddings")
     third = None
     if segment_embedding is not None:
         third = _dequantised(

@@ -101,7 +101,7 @@ def matmul_nbits(
     if bits not in (2, 4, 8):
         raise UnsupportedModel(f"MatMulNBits of {bits} bits is not supported")
     blocks, each = -(-K // block_size), 8 // bits
-    k.agree(a.shape[-1], K, "K and the last axis of A")
+    k.need_equal(a.shape[-1], K, "K and the last axis of A")
     size = ceil_div(block_size * bits, 8)
     k.need_shape(b, (N, blocks, size), "B")
     k.need_shape(bias, (N,), "bias")

@@ -39,6 +39,7 @@ def simplified_layer_normalization(
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """(Y, 1 / rms), Y = x * (1 / sqrt(mean(x * x) + epsilon)) * scale."""
+    k.need_broadcast(scale, x.shape, "scale")
     normal, inverse = _by_rms(k, x, normalize_axis(axis, x.rank), epsilon)
     y = k.compute(x.shape, lambda *i: normal[i] * scale.broadcast(i), x.dtype)
     stash = need_dtype(stash_type)
@@ -91,6 +92,7 @@ def skip_simplified_layer_normalization(
 
 def _sum(k: Builder, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """x + skip (+ bias), in the compute type; skip may lack the batch, or have one of 1."""
+    k.need_broadcast(skip, x.shape, "skip")
     k.need_shape(bias, x.shape[-1:], "bias")
 
     def element(*i: Axis) -> Expr:

@@ -268,7 +268,7 @@ def q_gemm(
     left = transpose(k, a, perm=(1, 0)) if transA else a
     right = transpose(k, b, perm=(1, 0)) if transB else b
     x, w = centred(k, left, a_zero_point, -2), centred(k, right, b_zero_point, -1)
-    k.agree(x.shape[1], w.shape[0], "the inner sizes of QGemm")
+    k.need_equal(x.shape[1], w.shape[0], "the inner sizes of QGemm")
 
     def element(i: Axis, j: Axis) -> Expr:
         y = k.dot((x.shape[1],), lambda q: (x[i, q], w[q, j]))

@@ -221,10 +221,10 @@ def _check_grouped(
     """Requires what the operands of GroupQueryAttention share; others: seqlens_k, position_ids and
     head_sink."""
     check_heads(k, q, keys, values)
-    k.agree(q.shape[2], keys.shape[2], "the lengths of Q and of K")
+    k.need_equal(q.shape[2], keys.shape[2], "the lengths of Q and of K")
     seqlens, positions, sink = others
     if seqlens is not None:
-        k.agree(product(seqlens.shape), q.shape[0], "the elements of seqlens_k and the batch")
+        k.need_equal(product(seqlens.shape), q.shape[0], "the elements of seqlens_k and the batch")
     k.need_shape(positions, (q.shape[0], q.shape[2]), "position_ids")
     k.need_shape(sink, q.shape[1:2], "head_sink")
 

@@ -71,6 +71,8 @@ def layer_normalization(
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Y, Mean and InvStdDev; computed in the compute type of X, stored in stash_type."""
+    k.need_broadcast(scale, x.shape, "Scale")
+    k.need_broadcast(b, x.shape, "B")
     axes = range(normalize_axis(axis, x.rank), x.rank)
     mean, inverse, normal = standardized(k, x, axes, epsilon)
 
@@ -97,6 +99,7 @@ def rms_normalization(
     stash_type: int = 1,
 ) -> Tensor:
     """x / sqrt(mean(x * x) + epsilon) * scale."""
+    k.need_broadcast(scale, x.shape, "scale")
     axes = range(normalize_axis(axis, x.rank), x.rank)
     wide = compute_type(x.dtype)
     squares = k.compute(x.shape, lambda *i: x[i] * x[i], wide)

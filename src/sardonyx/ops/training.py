@@ -124,7 +124,7 @@ def _each(
     if count * kinds != len(inputs) or not count:
         raise InvalidModel(f"{len(inputs)} operands are not {kinds} for each tensor")
     for x in rates:
-        k.agree(product(x.shape), 1, "the number of elements of R and of T")
+        k.need_equal(product(x.shape), 1, "the number of elements of R and of T")
     for i, x in enumerate(inputs):
         k.need_shape(x, inputs[i % count].shape, "a gradient or state of a tensor")
     steps = [step(*inputs[i::count]) for i in range(count)]
