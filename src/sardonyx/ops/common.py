@@ -104,15 +104,6 @@ def one_of(value: str, allowed: Sequence[str], what: str) -> None:
         raise InvalidModel(f"{what} {value!r} is not one of {', '.join(allowed)}")
 
 
-def same_dim(a: Dim, b: Dim, what: str) -> Dim:
-    """The dim that two operands must share."""
-    if a == b:
-        return a
-    if isinstance(a - b, int):
-        raise InvalidModel(f"{what}: {a} is not {b}")
-    raise Undetermined(f"{what}: whether {a} is {b} depends on symbolic dims")
-
-
 def reduced_shape(x: Tensor, axes: Sequence[int], keepdims: bool = True) -> tuple[Dim, ...]:
     """The shape of x with `axes` of extent 1, or without them."""
     kept = [1 if d in axes else extent for d, extent in enumerate(x.shape)]

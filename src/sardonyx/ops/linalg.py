@@ -6,9 +6,10 @@ from sardonyx import types as t
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
-from sardonyx.ops.common import compute_type, same_dim
+from sardonyx.ops.common import compute_type
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
+from sardonyx.ops.sizes import agree
 
 
 @operator("Det", 11, 22, accuracy="rounding")
@@ -18,7 +19,7 @@ def det(k: Builder, x: Tensor) -> Tensor:
     if x.rank < 2:
         raise InvalidModel(f"Det takes matrices, found rank {x.rank}")
     *batch, rows, columns = x.shape
-    n = same_dim(rows, columns, "the sizes of a square matrix")
+    n = agree(rows, columns, "the sizes of a square matrix")
     wide = compute_type(x.dtype)
     a = k.compute(x.shape, lambda *i: x[i], wide)
     out = k.tensor(batch, x.dtype)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr
-from sardonyx.ops.common import broadcast_shapes, same_dim
+from sardonyx.ops.common import broadcast_shapes
 from sardonyx.ops.registry import operator
+from sardonyx.ops.sizes import agree
 
 
 @operator("MatMul", 1, 9, 13, accuracy="rounding")
@@ -14,7 +15,7 @@ def matmul(k: Builder, a: Tensor, b: Tensor) -> Tensor:
     """As numpy.matmul: leading axes broadcast; a vector is a row, on the right a column."""
     if not a.rank or not b.rank:
         raise InvalidModel("MatMul takes operands of rank 1 or more")
-    depth = same_dim(a.shape[-1], b.shape[max(b.rank - 2, 0)], "MatMul's inner sizes")
+    depth = agree(a.shape[-1], b.shape[max(b.rank - 2, 0)], "MatMul's inner sizes")
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     row, column = a.shape[-2:-1], b.shape[1:][-1:]
 
@@ -64,7 +65,7 @@ def gemm(
         raise InvalidModel(f"Gemm takes matrices, found ranks {a.rank} and {b.rank}")
     rows, depth = a.shape[::-1] if transA else a.shape
     depth_b, columns = b.shape[::-1] if transB else b.shape
-    depth = same_dim(depth, depth_b, "Gemm's inner sizes")
+    depth = agree(depth, depth_b, "Gemm's inner sizes")
     if c is not None and broadcast_shapes(c.shape, (rows, columns)) != (rows, columns):
         raise InvalidModel(f"Gemm's C of shape {c.shape} does not fit ({rows}, {columns})")
 

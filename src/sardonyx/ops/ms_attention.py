@@ -16,10 +16,10 @@ from sardonyx.dims import Dim, divide
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
-from sardonyx.ops.common import compute_type, same_dim
+from sardonyx.ops.common import compute_type
 from sardonyx.ops.ms_common import contrib, refuse
 from sardonyx.ops.ms_matmul import matmul_integer_to_float
-from sardonyx.ops.sizes import numbers
+from sardonyx.ops.sizes import agree, numbers
 from sardonyx.ops.softmax import softmax
 from sardonyx.types import DType
 
@@ -150,7 +150,7 @@ def attention(
         past_present_share_buffer=past_present_share_buffer,
         past_sequence_length=past_sequence_length,
     )
-    depth = same_dim(input.shape[2], weights.shape[0], "Attention's inner sizes")
+    depth = agree(input.shape[2], weights.shape[0], "Attention's inner sizes")
     k.need_shape(bias, weights.shape[1:], "bias")
 
     def project(b: Axis, s: Axis, j: Axis) -> Expr:
@@ -284,7 +284,7 @@ def _present(
                 (r < cast(mask[b], t.int64)) & (r >= cast(mask[b + batch], t.int64))
             )
         case 2:
-            same_dim(mask.shape[1], total, "the mask's length")
+            agree(mask.shape[1], total, "the mask's length")
             return lambda b, s, r: mask.broadcast((b, r)) > 0
         case 3:
             return lambda b, s, r: mask.broadcast((b, s, r)) > 0

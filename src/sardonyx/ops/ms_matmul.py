@@ -14,13 +14,12 @@ from sardonyx.ops.common import (
     fold_along,
     maximum,
     minimum,
-    same_dim,
 )
 from sardonyx.ops.matmul import matmul, scaled
 from sardonyx.ops.ms_common import contrib, refuse
 from sardonyx.ops.qlinear import at_axis, matmul_integer
 from sardonyx.ops.quantize import quantized
-from sardonyx.ops.sizes import ceil_div
+from sardonyx.ops.sizes import agree, ceil_div
 
 
 @contrib("TransposeMatMul", "rounding")
@@ -50,7 +49,7 @@ def fused_matmul(
     order_a, order_b = _order(a.rank, transA, transBatchA), _order(b.rank, transB, transBatchB)
     *batch_a, rows, depth = (a.shape[d] for d in order_a)
     *batch_b, depth_b, columns = (b.shape[d] for d in order_b)
-    depth = same_dim(depth, depth_b, "FusedMatMul's inner sizes")
+    depth = agree(depth, depth_b, "FusedMatMul's inner sizes")
     batch = broadcast_shapes(batch_a, batch_b)
 
     def element(*i: Axis) -> Expr:

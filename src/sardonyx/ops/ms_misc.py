@@ -10,7 +10,7 @@ from sardonyx import types as t
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, cast, lift, where
-from sardonyx.ops.common import compute_type, normalize_axis, same_dim
+from sardonyx.ops.common import compute_type, normalize_axis
 from sardonyx.ops.constant import range_, trilu
 from sardonyx.ops.elementwise import square
 from sardonyx.ops.gather import gather_nd
@@ -19,7 +19,7 @@ from sardonyx.ops.linalg import pivot_row, swap
 from sardonyx.ops.ms_common import contrib
 from sardonyx.ops.ms_matmul import unpacked
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import ceil_div
+from sardonyx.ops.sizes import agree, ceil_div
 
 
 @contrib("Trilu")
@@ -58,7 +58,7 @@ def cdist(k: Builder, a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> T
     differences, or its root."""
     if metric not in ("sqeuclidean", "euclidean"):
         raise InvalidModel(f"the metric is sqeuclidean or euclidean, found {metric!r}")
-    depth = same_dim(a.shape[1], b.shape[1], "the lengths of the rows")
+    depth = agree(a.shape[1], b.shape[1], "the lengths of the rows")
 
     def element(i: Axis, j: Axis) -> Expr:
         total = k.sum((depth,), lambda q: square(a[i, q] - b[j, q]))
@@ -123,7 +123,7 @@ def inverse(k: Builder, x: Tensor) -> Tensor:
     if x.rank < 2:
         raise InvalidModel(f"Inverse takes matrices, found rank {x.rank}")
     *batch, rows, columns = x.shape
-    n = same_dim(rows, columns, "the sizes of a square matrix")
+    n = agree(rows, columns, "the sizes of a square matrix")
     wide = compute_type(x.dtype)
     a = k.compute(x.shape, lambda *i: x[i], wide)
     out = k.compute(x.shape, lambda *i: where(i[-1].eq(i[-2]), lift(1.0, wide), 0.0), wide)

@@ -10,12 +10,13 @@ from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
-from sardonyx.ops.common import fold_along, same_dim
+from sardonyx.ops.common import fold_along
 from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.ms_matmul import dynamically_quantized
 from sardonyx.ops.recurrent import long_short_term
 from sardonyx.ops.recurrent_activation import functions
 from sardonyx.ops.recurrent_cell import Cell
+from sardonyx.ops.sizes import agree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +69,7 @@ def _matrix(k: Builder, name: str, w: Tensor, scale: Tensor, zero_point: Tensor)
         )
     for what, p in ((f"{name}_scale", scale), (f"{name}_zero_point", zero_point)):
         for size, wanted in zip(p.shape, (directions, columns), strict=False):
-            same_dim(size, wanted, f"the sizes of {what}")
+            agree(size, wanted, f"the sizes of {what}")
         if p.rank not in (1, 2):
             raise InvalidModel(f"{what} has the rank {p.rank}, expected 1 or 2")
 

@@ -19,9 +19,9 @@ from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast, lift, where
-from sardonyx.ops.common import compute_type, maximum, minimum, same_dim
+from sardonyx.ops.common import compute_type, maximum, minimum
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import numbers
+from sardonyx.ops.sizes import agree, numbers
 
 Given: TypeAlias = Callable[[int, Axis, Axis], Expr]  # of a gate, n and j
 
@@ -125,14 +125,14 @@ class Cell:
             raise InvalidModel(f"hidden_size is {self.hidden_size}, R has {self.hidden} columns")
         if self.layout not in (0, 1):
             raise InvalidModel(f"layout is 0 or 1, found {self.layout}")
-        same_dim(w[2], self.x.shape[2], "the sizes of the input")
+        agree(w[2], self.x.shape[2], "the sizes of the input")
         for what, size, wanted in (
             ("directions of W", w[0], len(self.directions)),
             ("directions of R", r[0], len(self.directions)),
             ("rows of W", w[1], rows),
             ("rows of R", r[1], rows),
         ):
-            same_dim(size, wanted, f"the {what}")
+            agree(size, wanted, f"the {what}")
         self.k.need_shape(self.b, (len(self.directions), 2 * rows), "B")
         self.k.need_shape(self.lengths, (self.batch,), "sequence_lens")
 

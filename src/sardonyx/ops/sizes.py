@@ -26,10 +26,10 @@ def numbers(dims: Sequence[Dim], what: str) -> tuple[int, ...]:
     return found
 
 
-def agree(a: Dim, b: Dim, what: str) -> None:
-    """Refuses sizes that differ; Undetermined where symbolic dims leave it open."""
+def agree(a: Dim, b: Dim, what: str) -> Dim:
+    """The size that both must be; Undetermined where symbolic dims leave it open."""
     if a == b:
-        return
+        return a
     if isinstance(a - b, int):
         raise InvalidModel(f"{what}: {a} and {b} differ")
     raise Undetermined(f"{what}: whether {a} and {b} are equal depends on symbolic dims")

@@ -16,10 +16,10 @@ from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
-from sardonyx.ops.common import compute_type, need_dtype, normalize_axis, same_dim
+from sardonyx.ops.common import compute_type, need_dtype, normalize_axis
 from sardonyx.ops.index import replaced
 from sardonyx.ops.registry import operator
-from sardonyx.ops.sizes import numbers
+from sardonyx.ops.sizes import agree, numbers
 from sardonyx.types import DType
 
 
@@ -160,7 +160,7 @@ def stft(
     (step,), wide = frame_step.ints(), compute_type(signal.dtype)
     n = signal.shape[1] if frame_length is None else frame_length.known()[0]
     if window is not None:
-        n = window.shape[0] if frame_length is None else same_dim(n, window.shape[0], "the window")
+        n = window.shape[0] if frame_length is None else agree(n, window.shape[0], "the window")
     if step < 1 or (isinstance(n, int) and n < 1):
         raise InvalidModel(f"frames of {n} elements, {step} apart: both must be positive")
     count = floordiv(signal.shape[1] - n, step) + 1
