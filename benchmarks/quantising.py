@@ -32,7 +32,7 @@ def static(
     from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    class Normal(CalibrationDataReader):  # type: ignore[misc]
+    class Normal(CalibrationDataReader):
         """Pictures of normal numbers."""
 
         def __init__(self, model: onnx.ModelProto) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sardonyx import build
+from sardonyx.emit import model
+from sardonyx.kernel.c99 import beside, share
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,3 +43,25 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     for path in own.glob(tiles):
         if not (shared / path.name).exists():
             build.place(shared / path.name, [path.read_bytes()])
+
+
+@pytest.fixture
+def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that can be shared out is, however little work it is."""
+    for module in (share, beside, model):
+        monkeypatch.setattr(module, "UNIT", 64)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The libraries asked for so far."""
+    asked: list[str] = []
+    real = build.library
+
+    def library(sources: Mapping[str, str], **given: Any) -> Path:
+        if "model.c" in sources:  # else it is the glue of calls.py
+            asked.append(sources["model.c"])
+        return real(sources, **given)
+
+    monkeypatch.setattr(build, "library", library)
+    return asked

@@ -86,7 +86,7 @@ def check(model: Model, expected: Array, op: str) -> None:
     graph = model.graph()
     assert operators(graph) == [op]
     for engine in ("machine", "native"):
-        found = make_engine(graph, engine).run({"x": model.x})["y"]  # type: ignore[arg-type]
+        found = make_engine(graph, engine).run({"x": model.x})["y"]
         np.testing.assert_array_equal(found, expected)
     literal = model.run("float")
     apart = np.abs(literal.astype(int) - expected.astype(int))
@@ -94,7 +94,7 @@ def check(model: Model, expected: Array, op: str) -> None:
     assert (apart != 0).sum() <= max(1, apart.size // 200)
 
 
-def matmul(x: Array, scale: float = 0.05, zero: Any = np.uint8(9)) -> Model:  # noqa: B008
+def matmul(x: Array, scale: float = 0.05, zero: Any = np.uint8(9)) -> Model:  # noqa: B008  # a number
     m = Model(x)
     m.constants["w"] = byte(np.int8, x.shape[1], 3)
     m.add("MatMul", [m.real("x", 0.02, x.dtype.type(9)), m.real("w", scale, np.int8(0))])

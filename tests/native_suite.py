@@ -117,7 +117,7 @@ def grouped(checks: Sequence[Callable[[], None]]) -> None:
     fake = SimpleNamespace(
         library=batch.library, load=lambda x: x, mapped=build.mapped, Progress=build.Progress
     )
-    native.build, native.os = fake, SimpleNamespace(cpu_count=lambda: 1)  # type: ignore[attr-defined]
+    native.build, native.os = fake, SimpleNamespace(cpu_count=lambda: 1)
     try:
         for low in range(0, len(checks), GROUP):
             part = checks[low : low + GROUP]
@@ -130,7 +130,7 @@ def grouped(checks: Sequence[Callable[[], None]]) -> None:
             for thread in threads:
                 thread.join()
     finally:
-        native.build = build  # type: ignore[attr-defined]
+        native.build = build
 
 
 def outcome(check: Callable[[], str]) -> str:
@@ -268,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args(arguments)
     if given.quick:
-        build.flags = lambda compiler: tuple(_QUICK.get(f, f) for f in flags(compiler))  # type: ignore[attr-defined]
+        build.flags = lambda compiler: tuple(_QUICK.get(f, f) for f in flags(compiler))
     chosen = [
         c
         for c in cases().values()

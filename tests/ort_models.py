@@ -9,7 +9,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
 X = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
-F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741
+F, I = TensorProto.FLOAT, TensorProto.INT64  # noqa: E741  # FLOAT and INT64
 
 
 def model(

@@ -76,7 +76,7 @@ def test_it_gives_what_onnxruntime_gives(name: str) -> None:
 
     @settings(max_examples=10, deadline=None, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
-    @given(st.tuples(*(drawn(feeds[i]) for i in subject.free)))  # type: ignore[arg-type]
+    @given(st.tuples(*(drawn(feeds[i]) for i in subject.free)))
     def holds(values: tuple[Array, ...]) -> None:
         operands: list[Any] = list(feeds)
         for i, x in zip(subject.free, values, strict=True):

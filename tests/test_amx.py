@@ -12,7 +12,6 @@ from nets import Net, check_engines, merged
 from targets import WITH_SANITIZERS, Target, compiled, results, unable, write
 from test_plain_u8 import SCALES, Bytes
 from test_targets import GCC, V4, check_net
-from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx import build
 from sardonyx.kernel.expr import Fold

@@ -123,7 +123,7 @@ def test_the_digits_are_bounded_for_every_image() -> None:
 
 
 def _logits(graph: object, image: Array) -> Array:
-    machine = Machine(graph).start({"image": image.reshape(1, 1, 8, 8)})  # type: ignore[arg-type]
+    machine = Machine(graph).start({"image": image.reshape(1, 1, 8, 8)})
     while (record := machine.step()) is not None:
         if record.writes[0].name == "logits":
             break

@@ -135,7 +135,7 @@ def test_values_that_decide_sizes_have_a_short_way_each(way: str) -> None:
         assert found is not None
         assert (found[0].shape, found[0].tobytes()) == (tuple(s), (-X).tobytes())
     assert engine.quick({"x": X, "s": np.array([4, 3])}) is None
-    assert engine.quick({"x": X, "s": [2, 6]}) is None  # type: ignore[dict-item]
+    assert engine.quick({"x": X, "s": [2, 6]}) is None
     assert engine.quick({"x": X}) is None
     with pytest.raises(FeedError):
         engine.run({"x": X})
@@ -198,7 +198,7 @@ def test_a_feed_that_is_dropped_meanwhile_is_still_read(way: str) -> None:
             return other == "b"
 
     feeds: dict[object, Array] = {"a": X.copy(), Key(): X}
-    assert quick(engine, feeds) == (X + X).tobytes()  # type: ignore[arg-type]
+    assert quick(engine, feeds) == (X + X).tobytes()
 
 
 def large(way: str) -> tuple[NativeEngine, list[dict[str, Array]], list[bytes]]:
@@ -214,8 +214,8 @@ def large(way: str) -> tuple[NativeEngine, list[dict[str, Array]], list[bytes]]:
 def test_large_outputs_that_somebody_has_are_not_written_again(way: str) -> None:
     engine, feeds, wanted = large(way)
     whole = [engine.quick(f) for f in feeds]
-    views = [engine.quick(f)[0].reshape(-1)[1:] for f in feeds]  # type: ignore[index]
-    fed = engine.quick({"x": whole[1][0]})  # type: ignore[index]
+    views = [engine.quick(f)[0].reshape(-1)[1:] for f in feeds]
+    fed = engine.quick({"x": whole[1][0]})
     assert [found[0].tobytes() for found in whole if found] == wanted
     assert [view.tobytes() for view in views] == [w[4:] for w in wanted]
     assert fed is not None
@@ -226,7 +226,7 @@ def test_large_outputs_that_nobody_has_are_written_again() -> None:
     if calls.glue() is None:
         pytest.skip("Python's headers are not here")
     engine, feeds, _ = large("glue")
-    places = {engine.quick(f)[0].ctypes.data for f in (*feeds, *feeds)}  # type: ignore[index]
+    places = {engine.quick(f)[0].ctypes.data for f in (*feeds, *feeds)}
     assert len(places) == 1
 
 

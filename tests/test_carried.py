@@ -138,7 +138,7 @@ def made_for(trips: Array) -> int:
     engine = StagedEngine(lightened(graph), make)
     found = engine.run({"m": trips, "x": x})["y"]
     np.testing.assert_array_equal(found, x[: int(trips), None])
-    assert found.tobytes() == make_engine(graph, "machine").run({"m": trips, "x": x})["y"].tobytes()  # type: ignore[union-attr]
+    assert found.tobytes() == make_engine(graph, "machine").run({"m": trips, "x": x})["y"].tobytes()
     return len(parts) + sum(len(e._special) for e in engine._runner.all_made())
 
 

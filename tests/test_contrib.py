@@ -150,7 +150,7 @@ def test_signatures_are_onnxruntime_s_schemas() -> None:
 def test_both_engines_give_the_same_bytes() -> None:
     nodes = [case.node(f"n{i}_") for i, case in enumerate(CASES)]
     feeds = {n: x for i, case in enumerate(CASES) for n, x in case.named(f"n{i}_").items()}
-    types = {n: TensorType(by_numpy(x.dtype), x.shape) for n, x in feeds.items()}  # type: ignore[arg-type]
+    types = {n: TensorType(by_numpy(x.dtype), x.shape) for n, x in feeds.items()}
     graph = graph_from_nodes(nodes, types=types, opsets=OPSETS, ir_version=8)
     machine = make_engine(graph, "machine").run(feeds)
     native = make_engine(graph, "native").run(feeds)
@@ -176,7 +176,7 @@ def test_printed_c_gives_the_interpreter_s_bytes(tmp_path: Path) -> None:
     texts = [print_c(kernel).named(f"k{i}") for i, (kernel, _) in enumerate(kernels)]
     library = compile_all(texts, tmp_path, "gcc", ["-O1"])
     for i, (kernel, feeds) in enumerate(kernels):
-        check((kernel, feeds), getattr(library, f"k{i}"))  # type: ignore[arg-type]
+        check((kernel, feeds), getattr(library, f"k{i}"))
 
 
 def test_every_operator_of_the_domain_has_a_case() -> None:

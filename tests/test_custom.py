@@ -49,7 +49,7 @@ def graph(*nodes: NodeProto, version: int = 1, **inputs: Array) -> Graph:
 
 def both(made: Graph, **inputs: Array) -> Array:
     """The output y, of both engines the same bytes."""
-    found = [make_engine(made, kind).run(inputs)["y"] for kind in ("machine", "native")]  # type: ignore[arg-type]
+    found = [make_engine(made, kind).run(inputs)["y"] for kind in ("machine", "native")]
     assert found[0].tobytes() == found[1].tobytes()
     return found[0]
 
@@ -118,7 +118,7 @@ def test_a_function_may_give_several_outputs_of_sizes_that_depend_on_data() -> N
 class Clipped(OpRun):
     op_domain = DOMAIN
 
-    def _run(self, x: Any, low: Any = None, high: Any = None) -> tuple[Any]:  # type: ignore[override]
+    def _run(self, x: Any, low: Any = None, high: Any = None) -> tuple[Any]:
         return (np.clip(x, low, high),)
 
 
@@ -129,7 +129,7 @@ def test_a_class_of_onnx_reference_gives_what_the_reference_evaluator_gives() ->
     proto = helper.make_graph([made], "g", inputs, [helper.make_tensor_value_info("y", 1, [2, 3])])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
     model = helper.make_model(proto, opset_imports=opsets, ir_version=10)
-    expected = ReferenceEvaluator(model, new_ops=[Clipped]).run(None, {"x": X})[0]  # type: ignore[list-item]
+    expected = ReferenceEvaluator(model, new_ops=[Clipped]).run(None, {"x": X})[0]
     (found,) = sx.InferenceSession(model).run(None, {"x": X})
     np.testing.assert_array_equal(found, expected)
 

@@ -14,7 +14,6 @@ from nets import Net, check_engines
 from targets import Target
 from test_passes import check, values
 from test_targets import GCC, OF_FLOATS, check_net
-from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.contract import terms_of
 from sardonyx.kernel.c99.edges import Edge, without_edges
@@ -173,7 +172,7 @@ def finished(kind: str) -> Net:
     fed = net.feed("w", w) if kind == "fed weights" else net.weight(w)
     added = () if kind in ("no bias", "Relu", "residual") else (bias,)
     if kind == "fed bias":
-        added = (net.feed("b", bias),)  # type: ignore[assignment]
+        added = (net.feed("b", bias),)
     y = net.op("Conv", x, fed, *added, pads=[1] * 4)
     if "Relu" in kind:
         y = net.op("Relu", y)
@@ -242,7 +241,7 @@ def test_each_pass_keeps_the_bits(seed: int) -> None:
     check(net)
 
 
-def test_the_engines_agree_on_any_number_of_threads(small_units: None) -> None:  # noqa: F811
+def test_the_engines_agree_on_any_number_of_threads(small_units: None) -> None:
     net = Net()
     for seed in range(2):
         net.give(*convolutions(net, seed))

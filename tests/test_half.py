@@ -11,7 +11,6 @@ import pytest
 from nets import Net, check_engines
 from targets import WITH_SANITIZERS, Target
 from test_targets import check_net
-from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.clocked import clocked
 from sardonyx.dims import symbol
@@ -68,7 +67,7 @@ def test_scheduled_equals_plain_equals_machine() -> None:
 
 
 @pytest.mark.slow
-def test_bytes_do_not_depend_on_threads_nor_on_a_choice(small_units: None) -> None:  # noqa: F811
+def test_bytes_do_not_depend_on_threads_nor_on_a_choice(small_units: None) -> None:
     made = net(8, 40)
     graph = made.graph()
     expected = Machine(graph).run(made.feeds)

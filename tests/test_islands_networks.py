@@ -23,7 +23,7 @@ def quantised_example(name: str, folder: Path, images: Array, **options: Any) ->
     """examples/digits/`name`.onnx in QDQ form, calibrated on 100 images."""
     quantization = pytest.importorskip("onnxruntime.quantization")
 
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc, name-defined]
+    class Reader(quantization.CalibrationDataReader):
         def __init__(self) -> None:
             self.batches = iter(np.split(images[:100], 5))
 
@@ -53,7 +53,7 @@ def test_a_quantised_network_of_onnxruntime_s_making(name: str, right: int, tmp_
         options.add_session_config_entry("sardonyx.qdq", reading)
         options.add_session_config_entry("sardonyx.engine", "native")
         found[reading] = sx.InferenceSession(path, options).run(None, {"image": images})[0]
-        graph = sx.load(path, qdq=reading)  # type: ignore[arg-type]
+        graph = sx.load(path, qdq=reading)
         machine = make_engine(graph, "machine").run({"image": images[:10]})["scores"]
         assert machine.tobytes() == found[reading][:10].tobytes()
     plain = ort.SessionOptions()
@@ -90,7 +90,7 @@ def test_islands_in_the_body_of_an_if_are_rewritten_too() -> None:
     assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
     for engine in ("machine", "native"):
         feeds = {"x": m.x, "c": np.array(True)}
-        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
+        found = make_engine(graph, engine).run(feeds)["z"]
         assert found.tobytes() == m.run().tobytes()
 
 
@@ -114,7 +114,7 @@ def test_an_island_whose_dequantize_linear_lies_outside_of_the_body() -> None:
     assert operators(made.subgraphs["then_branch"]) == ["QMatMul"]
     for engine in ("machine", "native"):
         feeds = {"x": m.x, "c": np.array(True)}
-        found = make_engine(graph, engine).run(feeds)["z"]  # type: ignore[arg-type]
+        found = make_engine(graph, engine).run(feeds)["z"]
         assert found.tobytes() == m.run().tobytes()
 
 

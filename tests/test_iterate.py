@@ -88,7 +88,7 @@ def test_the_native_engine_gives_the_machine_s_bytes_for_every_number_of_rows(ca
     )
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    machine, native = (make_engine(resolve(model), kind) for kind in ("machine", "native"))  # type: ignore[arg-type]
+    machine, native = (make_engine(resolve(model), kind) for kind in ("machine", "native"))
     for rows in (1, 2, 7, 8, 9, 37):
         feeds = {"x0": case.feeds[0][:rows]}
         want, found = machine.run(feeds), native.run(feeds)

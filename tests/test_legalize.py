@@ -205,8 +205,8 @@ def same(before: ModelProto, done: Legalized) -> bool:
 
 def missing(graph: object, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Zeros for the inputs that the legalizer dropped."""
-    types = graph.types  # type: ignore[attr-defined]
-    names = [n for n in graph.inputs if n not in feeds]  # type: ignore[attr-defined]
+    types = graph.types
+    names = [n for n in graph.inputs if n not in feeds]
     return {n: np.zeros(types[n].shape, types[n].dtype.numpy) for n in names}
 
 
@@ -225,7 +225,7 @@ def test_every_fix_has_a_case() -> None:
 def test_a_fix_that_changes_a_byte_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     from sardonyx.legalize import pipeline
 
-    def wrong(work: Work):  # type: ignore[no-untyped-def]
+    def wrong(work: Work):
         work.proto.graph.node[0].op_type = "Neg"
         yield "Relu became Neg"
 

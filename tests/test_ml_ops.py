@@ -217,7 +217,7 @@ REFUSED = {
     "coefficients that do not divide": linear("", 3, [5, 6, 9], coefficients=[1.0] * 5),
     "scores and labels of different numbers": linear("", 3, [5, 6]),
     "labels of both kinds": linear("", 3, [5, 6, 9], classlabels_strings=["a", "b", "c"]),
-    "no labels": linear("", 3, None),  # type: ignore[arg-type]
+    "no labels": linear("", 3, None),
     "an unknown transform": linear("", 3, [5, 6, 9], post_transform="HARD"),
     "features of another number": linear("", 3, [5, 6, 9], X[:, :2]),
     "coefficients that are not of the vectors": svm("", [3, 2], "RBF", coefficients=[1.0]),
@@ -256,7 +256,7 @@ def test_what_does_not_fit_is_refused(case: Case) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        linear("", 3, None, classlabels_strings=["a", "b", "c"]),  # type: ignore[arg-type]
+        linear("", 3, None, classlabels_strings=["a", "b", "c"]),
         plain("", "OneHotEncoder", SOME, cats_strings=["a"]),
         plain("", "LabelEncoder", SOME, version=2, keys_int64s=[1], values_strings=["a"]),
     ],

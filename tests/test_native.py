@@ -35,21 +35,6 @@ except BuildError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
 
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The libraries asked for so far."""
-    asked: list[str] = []
-    real = build.library
-
-    def library(sources: Mapping[str, str], **given: Any) -> Path:
-        if "model.c" in sources:  # else it is the glue of calls.py
-            asked.append(sources["model.c"])
-        return real(sources, **given)
-
-    monkeypatch.setattr(build, "library", library)
-    return asked
-
-
 def node(op: str, *inputs: str, to: str, **attributes: Any) -> NodeProto:
     return helper.make_node(op, inputs, [to], **attributes)
 

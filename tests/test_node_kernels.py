@@ -22,7 +22,7 @@ PRINTED = """
     Adagrad Adam AffineGrid BitCast Col2Im ConvInteger CumProd CumSum DFT DequantizeLinear Det GRU
     LSTM LinearAttention MatMulInteger MelWeightMatrix Momentum QLinearConv QLinearMatMul
     QuantizeLinear RNN RoiAlign STFT TensorScatter
-""".split()  # noqa: SIM905
+""".split()  # noqa: SIM905  # a list of names
 
 
 def by_operator() -> dict[str, list[TestCase]]:

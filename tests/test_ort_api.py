@@ -132,7 +132,7 @@ def test_free_dimension_overrides_fix_sizes() -> None:
         options.add_free_dimension_override_by_name("absent", 3)
         session = api.InferenceSession(RELU, options)
         shapes.append([a.shape for a in (*session.get_inputs(), *session.get_outputs())])
-        errors.append(outcome(lambda: session.run(None, {"x": X})))  # noqa: B023
+        errors.append(outcome(lambda: session.run(None, {"x": X})))  # noqa: B023  # called at once
     assert shapes[0] == shapes[1] == [[7, 3], [7, 3]]
     assert_same_outcome(errors[1], errors[0])
 
@@ -269,7 +269,7 @@ def test_ort_values_and_bindings_run_alike() -> None:
         binding.bind_output("y", "cpu", 0, np.float32, X.shape, target.ctypes.data)
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal(target, np.maximum(X, 0))
-        assert str(outcome(lambda: binding.bind_cpu_input("q", X))).startswith(  # noqa: B023
+        assert str(outcome(lambda: binding.bind_cpu_input("q", X))).startswith(  # noqa: B023  # called at once
             "Failed to find NodeArg with name: q in the def list"
         )
         empty = session.io_binding()
@@ -310,7 +310,7 @@ def test_public_names_are_sorted_and_there(package: Any) -> None:
     for name in package.__all__:
         assert getattr(package, name) is not None
     with pytest.raises(AttributeError):
-        package.no_such_name  # noqa: B018
+        package.no_such_name  # noqa: B018  # the error is the point
 
 
 def test_every_daily_name_of_the_api_is_at_the_top() -> None:

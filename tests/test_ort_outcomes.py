@@ -94,8 +94,8 @@ def test_big_endian_feeds_are_read_right() -> None:
 
 def test_a_list_takes_the_type_of_the_input() -> None:
     for feed in ([[1.5, 2, 3]], [[1, 2, 3]], [["a", "b", "c"]], [[1 << 70, 1, 2]]):
-        expected = outcome(lambda: onnxruntime.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023
-        found = outcome(lambda: ort.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023
+        expected = outcome(lambda: onnxruntime.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023  # called at once
+        found = outcome(lambda: ort.InferenceSession(INTS).run(None, {"x": feed}))  # noqa: B023  # called at once
         assert_same_outcome(found, expected)
 
 
@@ -130,7 +130,7 @@ def test_terminate_ends_a_run() -> None:
         options = api.RunOptions()
         options.terminate = True
         session = api.InferenceSession(RELU)
-        error = outcome(lambda: session.run(None, {"x": X}, options))  # noqa: B023
+        error = outcome(lambda: session.run(None, {"x": X}, options))  # noqa: B023  # called at once
         assert str(error) == (
             "[ONNXRuntimeError] : 1 : FAIL : Exiting due to terminate flag being set to true."
         )

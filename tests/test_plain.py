@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from nets import Net, check_engines
-from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.machine import Machine
@@ -165,7 +164,7 @@ def test_products_below_the_least_number_are_no_less_than_zero() -> None:
     check_engines(made)
 
 
-def test_bytes_do_not_depend_on_threads(small_units: None) -> None:  # noqa: F811
+def test_bytes_do_not_depend_on_threads(small_units: None) -> None:
     made = net()
     graph = made.graph()
     expected = Machine(graph).run(made.feeds)

@@ -11,7 +11,6 @@ import pytest
 from nets import Net, check_engines, merged
 from targets import Target
 from test_targets import OF_BYTES, check_net
-from test_threads import small_units  # noqa: F401 (a fixture)
 
 from sardonyx.kernel.c99.print_plain import Plain
 from sardonyx.kernel.c99.print_product import packed_product

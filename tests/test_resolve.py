@@ -1,4 +1,4 @@
-# ruff: noqa: E501
+# ruff: noqa: E501  # models as text, a line each
 """resolve gives a typed G for what is valid and one clear error of ours for what is not."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ BAD: dict[str, tuple[ModelProto | str, str]] = {
             helper.make_tensor_value_info("a", kind, [2, 3]) for kind in (1, 7))),
         "two types for 'a'"),
     "name not UTF-8": (
-        model("[nnn] y = Relu(x)").SerializeToString().replace(b"nnn", b"\xff\xfe\xfd"),  # type: ignore[dict-item]
+        model("[nnn] y = Relu(x)").SerializeToString().replace(b"nnn", b"\xff\xfe\xfd"),
         "UTF-8"),
     "subgraph shadows by a node": (text(IF.format("x = Neg(x) u = Neg(x)")), "'x'.*already"),
     "subgraph reads the unknown": (text(IF.format("u = Neg(q)")), "'q'"),

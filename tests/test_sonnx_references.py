@@ -54,7 +54,7 @@ def squares(p: Array) -> Array:
     return np.sum(p.astype(np.int32) ** 2, dtype=np.int32).reshape(1, 1, 1, 1)
 
 
-I = "y = {} <{}> ({})"  # noqa: E741
+I = "y = {} <{}> ({})"  # noqa: E741  # an item
 REFERENCES = [
     Reference("Abs", SIGNED, "y = Abs (x)", "2,3", np.abs),
     Reference("Abs", UNSIGNED, "y = Abs (x)", "2,3", lambda x: x),

@@ -27,7 +27,7 @@ Made: TypeAlias = Callable[[type[np.generic]], Net]
 
 def quantised(net: Net, x: str, scale: float, kind: type[np.generic]) -> str:
     """x as bytes, and these as numbers again."""
-    s, zero = np.float32(scale), kind(3)  # type: ignore[call-arg]
+    s, zero = np.float32(scale), kind(3)
     return net.op("DequantizeLinear", net.op("QuantizeLinear", x, s, zero), s, zero)
 
 

@@ -21,11 +21,11 @@ from test_targets import ELEMENTS, NETWORKS
 
 from sardonyx import threads
 from sardonyx import types as t
-from sardonyx.emit import emit, model
+from sardonyx.emit import emit
 from sardonyx.emit.export import export
 from sardonyx.emit.weights import c_file
 from sardonyx.graph import Graph
-from sardonyx.kernel.c99 import beside, share
+from sardonyx.kernel.c99 import share
 from sardonyx.kernel.c99.print_c import Function
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Axis, Buffer, Load
@@ -109,13 +109,6 @@ def made(name: str) -> tuple[Graph, dict[str, Array]]:
     net = Net()
     FAMILIES[name](net, np.random.default_rng(7))
     return net.graph(), net.feeds
-
-
-@pytest.fixture
-def small_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything that can be shared out is, however little work it is."""
-    for module in (share, beside, model):
-        monkeypatch.setattr(module, "UNIT", 64)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

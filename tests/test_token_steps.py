@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from nets import Net
-from test_native import compiled  # noqa: F401
 
 from sardonyx.engines import make_engine
 from sardonyx.graph import Graph
@@ -72,7 +71,7 @@ def made() -> NativeEngine:
     return engine
 
 
-def test_prompts_and_tokens_of_all_lengths_are_two_programs(compiled: list[str]) -> None:  # noqa: F811
+def test_prompts_and_tokens_of_all_lengths_are_two_programs(compiled: list[str]) -> None:
     engine = made()
     for prompt in (7, 1, 12):
         for net in generation(prompt, 3):

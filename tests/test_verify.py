@@ -287,7 +287,7 @@ def value(e: Expr, at: Mapping[Expr, int], size: int) -> int:
             case Where(c, a, b):
                 found[x] = found[a] if found[c] else found[b]
             case _:
-                found[x] = evaluate(x.dim, {"n": size})  # type: ignore[attr-defined]
+                found[x] = evaluate(x.dim, {"n": size})
     return found[e]
 
 

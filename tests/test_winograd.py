@@ -81,7 +81,7 @@ def native(graph: Graph, feeds: Mapping[str, Array], **given: Any) -> bytes:
 @compiler
 @pytest.mark.parametrize("shape", SHAPES)
 def test_machine_plain_loops_and_schedule_give_the_same_bytes(shape: tuple[int, ...]) -> None:
-    made = net(shape, tail="bn add relu")  # type: ignore[arg-type]
+    made = net(shape, tail="bn add relu")
     graph = made.graph()
     expected = machine(graph, made.feeds)
     assert native(graph, made.feeds) == expected
@@ -182,7 +182,7 @@ def test_it_is_asked_for_by_name_and_other_names_are_refused() -> None:
     }
     assert kinds == {"default": ["Conv", "Conv"], "winograd": ["WinogradConv", "Conv"]}
     with pytest.raises(SardonyxError, match="numerics is 'fast'; it can be default, winograd"):
-        load(model, numerics="fast")  # type: ignore[arg-type]
+        load(model, numerics="fast")
     options = SessionOptions()
     options.add_session_config_entry("sardonyx.engine", "machine")
     options.add_session_config_entry("sardonyx.numerics", "winograd")

@@ -1,6 +1,6 @@
 """Makes docs/operators/ out of the definitions and the rules: python tools/operator_pages.py"""
 
-# ruff: noqa: E501
+# ruff: noqa: E501  # sentences of the page
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Makes docs/profile.md of the rules, the dialects and the fixes: python tools/profile_page.py"""
 
-# ruff: noqa: E501
+# ruff: noqa: E501  # sentences of the page
 
 from __future__ import annotations
 

@@ -151,9 +151,8 @@ class Builder:
         """Requires an operand, where it is there, to have this shape."""
         if x is None:
             return
-        message = f"the shape of {what} is {_text(x.shape)}, not {_text(shape)}"
         if x.rank != len(shape) or any(_differ(a, b) for a, b in zip(x.shape, shape, strict=True)):
-            raise InvalidModel(message)
+            raise InvalidModel(f"the shape of {what} is {_text(x.shape)}, not {_text(shape)}")
         for a, b in zip(x.shape, shape, strict=True):
             self.need_equal(a, b, what)
 

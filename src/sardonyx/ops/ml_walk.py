@@ -164,8 +164,7 @@ def _per_target(
         predicate = when(c, n, lift(0), least) is not None
         condition = (lambda j: _sure(when(c, n, j, least))) if predicate else None
         if least:
-            term = lambda j: values[place(c, j, n)]  # noqa: E731
-            return k.fold(aggregate.lower(), (users,), term, condition)
+            return k.fold(aggregate.lower(), (users,), lambda j: values[place(c, j, n)], condition)
         one = lift(1.0, values.dtype)
         found = k.dot((users,), lambda j: (values[place(c, j, n)], one), condition)
         return found / trees if aggregate == "AVERAGE" else found

@@ -148,7 +148,10 @@ def qlinear_leaky_relu(
     alpha: float = 0.01,
 ) -> Tensor:
     step = needed(y_scale, "Y_scale")
-    slope = lambda e: where(e < 0, e * alpha, e)  # noqa: E731
+
+    def slope(e: Expr) -> Expr:
+        return where(e < 0, e * alpha, e)
+
     return _unary(k, (x, x_scale, x_zero_point), (step, y_zero_point), slope)
 
 

@@ -96,7 +96,7 @@ class SessionOptions(_Options):
         "log_severity_level", "log_verbosity_level", "logid", "optimized_model_filepath",
         "profile_file_prefix", "use_deterministic_compute", "use_per_session_threads",
     )  # fmt: skip
-    _defaults = {  # noqa: RUF012
+    _defaults: ClassVar[Mapping[str, Any]] = {
         "enable_cpu_mem_arena": True,
         "enable_mem_pattern": True,
         "enable_mem_reuse": True,
@@ -174,7 +174,7 @@ class RunOptions(_Options):
         "log_severity_level", "log_verbosity_level", "logid", "only_execute_path_to_fetches",
         "terminate",
     )  # fmt: skip
-    _defaults = {  # noqa: RUF012
+    _defaults: ClassVar[Mapping[str, Any]] = {
         "log_severity_level": -1,
         "log_verbosity_level": 0,
         "logid": "",

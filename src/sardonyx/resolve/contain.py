@@ -157,7 +157,7 @@ def _comes(pipe: IO[bytes]) -> bool:
 def _address_space() -> int:
     """The bytes of address space of this process, and of the libraries that it will load; 0 where
     the system does not tell."""
-    import onnx.shape_inference  # noqa: F401
+    import onnx.shape_inference  # noqa: F401  # its libraries count
 
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
