@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, at_least, divide, extreme, product
+from sardonyx.dims import Dim, divide, extreme, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
@@ -20,9 +20,9 @@ from sardonyx.ops.ms_attention import (
     of_tensor,
 )
 from sardonyx.ops.ms_common import contrib, needed, refuse
+from sardonyx.ops.rotary import Turn, embedded, gathered, places_of, rotate
+from sardonyx.ops.sizes import numbers
 from sardonyx.types import DType
-
-Position = Callable[[Operand, Operand], Expr]
 
 
 @contrib("RotaryEmbedding", "rounding")
@@ -48,66 +48,17 @@ def rotary_embedding(
             return cast(position_ids[0], t.int64) + s
         return cast(position_ids[b, s], t.int64)
 
-    if input.rank not in (3, 4):
-        raise InvalidModel(f"the input has rank 3 or 4, found {input.rank}")
-    places = input.shape[0], input.shape[input.rank - 2]
+    places = places_of(input)
     k.need_shape(position_ids, (1,) if position_ids.rank == 1 else places, "position_ids")
-    part = rotary_embedding_dim or None
-    if input.rank == 4:
-        turned = rotated(
-            k, of_tensor(input), position, cos_cache, sin_cache, bool(interleaved), part
-        )
-        return k.compute(input.shape, turned.at, input.dtype)
-    count = num_heads or divide(input.shape[2], cos_cache.shape[1] * 2)
-    if not isinstance(count, int) or (part and not num_heads):
+    if rotary_embedding_dim and input.rank == 3 and not num_heads:
         raise InvalidModel("num_heads is needed")
-    turned = rotated(
-        k, heads_of(input, count), position, cos_cache, sin_cache, bool(interleaved), part
-    )
-    batch, heads, length, size = turned.shape
-    out = k.tensor(input.shape, input.dtype)
-    split = out.reshaped((batch, length, heads, size))
-    k.compute(split.shape, lambda b, s, n, h: turned.at(b, n, s, h), into=split)
-    return out
-
-
-def rotated(
-    k: Builder,
-    x: Heads,
-    position: Position,
-    cos: Tensor,
-    sin: Tensor,
-    interleaved: bool,
-    part: Dim | None = None,
-) -> Heads:
-    """x with its first elements (all, or `part` of them) turned: the pairs are neighbours if
-    interleaved, or else an element of the first half and one of the second.
-
-    y = x * cos - pair * sin for the first of a pair, x * cos + pair * sin for the second, each
-    operation rounded.
-    """
-    size = part if part is not None else cos.shape[1] * 2
-    half = divide(size, 2)
-    if half is None:
-        raise InvalidModel(f"{size} elements do not make pairs")
-    k.need_shape(cos, (*cos.shape[:1], half), "cos_cache")
-    k.need_shape(sin, cos.shape, "sin_cache")
-    if at_least(size - x.shape[3], 1):
-        raise InvalidModel(f"{size} elements of heads that have {x.shape[3]} are to be turned")
-
-    def element(b: Axis, n: Axis, s: Axis, h: Axis) -> Expr:
-        first = (h % 2).eq(0) if interleaved else h < half
-        other = where(first, h + 1, h - 1) if interleaved else where(first, h + half, h - half)
-        angle = h // 2 if interleaved else where(first, h, h - half)
-        here, pair = values[b, n, s, h], values.guard((b, n, s, other))
-        at = position(b, s), where(h < size, angle, 0)
-        c, d = cos.trap(at), sin.trap(at)
-        product = pair * d
-        turned = here * c + where(first, -product, product)
-        return where(h < size, turned, here * 1.0)
-
-    values = k.compute(x.shape, x.at)
-    return of_tensor(k.compute(x.shape, element, values.dtype))
+    cos, sin = gathered(k, cos_cache, sin_cache, places, position)
+    part = rotary_embedding_dim or cos.shape[2] * 2
+    count = num_heads
+    if count is None and input.rank == 3:
+        width, size = numbers((input.shape[2], part), "the elements of all heads and of one")
+        count = width // size
+    return embedded(k, input, count, Turn(cos, sin, part, bool(interleaved)))
 
 
 @contrib("GroupQueryAttention", "approximate")
@@ -164,8 +115,9 @@ def group_query_attention(
 
     if do_rotary:
         cos, sin = needed(cos_cache, "cos_cache"), needed(sin_cache, "sin_cache")
-        q = rotated(k, q, position, cos, sin, bool(rotary_interleaved))
-        keys = rotated(k, keys, position, cos, sin, bool(rotary_interleaved))
+        cos, sin = gathered(k, cos, sin, (q.shape[0], q.shape[2]), position)
+        turn = Turn(cos, sin, cos.shape[2] * 2, bool(rotary_interleaved))
+        q, keys = (_turned(k, x, turn, query.dtype) for x in (q, keys))
     _check_grouped(k, q, keys, values, (seqlens_k, position_ids, head_sink))
     capacity = total if past_key is None else extreme("max", past_key.shape[2], total)
     present_key = _present(k, past_key, keys, before, capacity, query.dtype)
@@ -196,6 +148,12 @@ def group_query_attention(
         lambda b, n, r, h: present_value[b, lift(n) // group, r, h],
     )
     return mixture(k, weights, shared, query.dtype), present_key, present_value
+
+
+def _turned(k: Builder, x: Heads, turn: Turn, dtype: DType) -> Heads:
+    out = k.tensor(x.shape, dtype)
+    rotate(k, x, turn, lambda b, n, s: (b, s), out)
+    return of_tensor(out)
 
 
 def _grouped_parts(

@@ -37,8 +37,8 @@ FAMILIES = (
     "integer", "linalg", "linear_attention", "matmul", "microsoft", "ml_features", "ml_labels",
     "ml_linear", "ml_svm", "ml_text", "ml_trees", "movement", "nonzero", "norm", "pad", "pool",
     "pool_lp", "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi",
-    "sample", "scatter", "sequence", "shape", "softmax", "spectrum", "text", "top_k", "training",
-    "unique", "winograd",
+    "rotary", "sample", "scatter", "sequence", "shape", "softmax", "spectrum", "text", "top_k",
+    "training", "unique", "winograd",
 )  # fmt: skip
 
 

@@ -219,14 +219,18 @@ def loops(found: Sequence[Side]) -> list[Stmt]:
     def inner(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(a for a in axes if a not in outer)
 
+    def width(side: Side) -> Dim:
+        return product(tuple(a.extent for a in inner(side[1])))
+
     def is_narrow(side: Side) -> bool:
-        width = product(tuple(a.extent for a in inner(side[1])))
-        return isinstance(width, int) and width < WIDE
+        found = width(side)
+        return isinstance(found, int) and found < WIDE
 
     body: list[Stmt] = []
     for narrow, group in groupby(found, is_narrow):
         run = list(group)
-        if not narrow or len(run) < FEWEST:
+        single = len(run) > 1 and all(width(side) == 1 for side in run)
+        if not narrow or (len(run) < FEWEST and not single):
             body += (nest(s, axes) for s, axes in run)
             continue
         stores = [nest(s, inner(axes)) for s, axes in run]
