@@ -79,7 +79,7 @@ WRONG_OF_MICROSOFT: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ),
     ("RotaryEmbedding", [(2, 5, 8), (1, 5), (16, 2), (16, 2)], {}, "shape of position_ids"),
     ("RotaryEmbedding", [(2, 5, 8), (2, 5), (16, 2), (15, 2)], {}, "shape of sin_cache"),
-    ("RotaryEmbedding", [(2, 2, 5, 2), (2, 5), (16, 2), (16, 2)], {}, "4 elements of heads"),
+    ("RotaryEmbedding", [(2, 2, 5, 2), (2, 5), (16, 2), (16, 2)], {}, "4 of the 2 elements"),
     ("BiasGelu", [(2, 3, 8, 1), (8,)], {}, "shape of B"),
     ("FastGelu", [(2, 8), (7,)], {}, "shape of bias"),
     ("FusedConv", [(2, 4, 5), (3, 4, 1), None, (1, 3, 5)], {}, "shape of Z"),

@@ -1,4 +1,5 @@
-"""Neighbouring axes that are walked as one become one: (C, H, W) elementwise is one loop.
+"""Neighbouring axes that are walked as one become one: (C, H, W) elementwise is one loop. Axes of
+one index are none.
 
 Two axes of a loop nest or of a fold are one where every load that depends on them has both, next to
 one another and in their order, over all of the second dimension. Rows become long, loops few, and
@@ -17,7 +18,7 @@ from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.print_along import packed_along
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, lift
 from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
@@ -77,13 +78,38 @@ def _has_products(e: Expr) -> bool:
 
 def _compute(s: Compute, views: _Views) -> Compute:
     """s over fewer axes."""
+    return _neighbours(_larger(s, views), views)
+
+
+def _larger(s: Compute, views: _Views) -> Compute:
+    """s over the axes of more than one index."""
+    for at, axis in enumerate(s.axes):
+        if axis.extent == 1 and s.buffer.shape[at] == 1 and len(s.axes) > 1:
+            axes = (*s.axes[:at], *s.axes[at + 1 :])
+            buffer = views.merged(s.buffer, min(at, len(axes) - 1))
+            e = rewrite(s.expr, {axis: lift(0)}, lambda x: _without_ones(x, views))
+            return _larger(Compute(buffer, axes, e), views)
+    return s
+
+
+def _without_ones(x: Load, views: _Views) -> Load:
+    """The load without the dimensions of one index, if that is 0."""
+    for at, (i, d) in enumerate(zip(x.index, x.buffer.shape, strict=True)):
+        if d == 1 and isinstance(i, Const) and i.value == 0 and len(x.index) > 1:
+            index = (*x.index[:at], *x.index[at + 1 :])
+            buffer = views.merged(x.buffer, min(at, len(index) - 1))
+            return _without_ones(Load(buffer, index, x.mode, x.default), views)
+    return x
+
+
+def _neighbours(s: Compute, views: _Views) -> Compute:
     for a, b in pairwise(s.axes):
         if read_as_one(a, b, (s.expr,)) and adjoin(a, b, s.axes, s.buffer.shape):
             at = s.axes.index(a)
             c = Axis(a.name, a.extent * b.extent)
             axes = (*s.axes[:at], c, *s.axes[at + 2 :])
             e = _replaced(s.expr, (a, b), c, views)
-            return _compute(Compute(views.merged(s.buffer, at), axes, e), views)
+            return _neighbours(Compute(views.merged(s.buffer, at), axes, e), views)
     return s
 
 
