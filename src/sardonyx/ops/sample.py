@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from operator import mul
@@ -61,37 +62,78 @@ def _grid_sample(
     agree(grid.shape[0], x.shape[0], "the batch of grid and of the input")
     one_of(mode, tuple(REACH), "mode")
     one_of(padding, ("zeros", "border", "reflection"), "padding_mode")
-    shape, reach, dtype = grid.shape[:-1], REACH[mode], compute_type(x.dtype)
-    taps = (2 * reach,) * rank if reach else ()
+    dtype = compute_type(x.dtype)
     at = [_places(k, grid, j, d, align, mode, padding) for j, d in enumerate(spatial)]
 
-    def offset(n: Axis, *rest: Axis) -> Expr:
-        r, o = rest[: len(taps)], rest[len(taps) :]
-        index = [alu("floor", v[(n, *o)]).cast(t.int64) for v in at]
-        index = [i + (j + (1 - reach)) for i, j in zip(index, r, strict=True)] if r else index
+    def offset(index: list[Expr]) -> Expr:
         if padding == "zeros":
-            return where(within(index, [0] * rank, spatial), flat_index(index, spatial), -1)
+            return _inside(index, spatial)
         inner = zip(index, spatial, strict=True)
         return flat_index([_pixel_index(i, d, align, padding) for i, d in inner], spatial)
 
-    def weight(n: Axis, *rest: Axis) -> Expr:
-        r, o = rest[: len(taps)], rest[len(taps) :]
-        return reduce(mul, _factors(Filter(mode), [v[(n, *o)] for v in at], r))
+    around = _around(k, at, mode, offset, spatial, dtype)
+    value = _sampled(k, x, around)
+    return k.compute((*x.shape[:2], *grid.shape[1:-1]), value, x.dtype)
 
-    size = product(spatial)
-    offsets = k.compute((shape[0], *taps, *shape[1:]), offset, index_type(size))
-    weights = k.compute((shape[0], *taps, *shape[1:]), weight, dtype) if reach else offsets
-    pixels = x.reshaped((*x.shape[:2], size))
 
-    def element(n: Axis, c: Axis, *o: Axis) -> Expr:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The pixels around places, (batch, *taps, *places): their offsets in the image, out of bounds
+    for those that are 0, and their weights (none: one pixel is the value)."""
+
+    taps: tuple[int, ...]
+    offsets: Tensor
+    weights: Tensor | None
+
+
+def _around(
+    k: Builder,
+    at: Sequence[Tensor],
+    mode: str,
+    offset: Callable[[list[Expr]], Expr],
+    spatial: Sequence[Dim],
+    dtype: t.DType,
+) -> _Around:
+    """Of places with these coordinates (batch, *places), one tensor of them for each spatial axis;
+    offset(index) is the place of a pixel in memory."""
+    reach, (batch, *rest) = REACH[mode], at[0].shape
+    taps = (2 * reach,) * len(spatial) if reach else ()
+
+    def place(n: Axis, *i: Axis) -> Expr:
+        r, o = i[: len(taps)], i[len(taps) :]
+        index = [alu("floor", v[(n, *o)]).cast(t.int64) for v in at]
+        return offset(
+            [i + (j + (1 - reach)) for i, j in zip(index, r, strict=True)] if r else index
+        )
+
+    def weight(n: Axis, *i: Axis) -> Expr:
+        r, o = i[: len(taps)], i[len(taps) :]
+        return reduce(mul, _factors(Filter(mode), [v[(n, *o)] for v in at], r)).cast(dtype)
+
+    shape = (batch, *taps, *rest)
+    offsets = k.compute(shape, place, index_type(product(tuple(spatial))))
+    return _Around(taps, offsets, k.compute(shape, weight, dtype) if reach else None)
+
+
+def _inside(index: Sequence[Expr], spatial: Sequence[Dim]) -> Expr:
+    """The offset of a pixel of the image, -1 outside."""
+    return where(within(index, [0] * len(index), spatial), flat_index(index, spatial), -1)
+
+
+def _sampled(k: Builder, x: Tensor, around: _Around) -> Callable[..., Expr]:
+    """The value at (batch, channel, *place)."""
+    pixels = x.reshaped((*x.shape[:2], product(x.shape[2:])))
+
+    def value(n: Axis, c: Expr, *o: Expr) -> Expr:
         def pixel(*r: Axis) -> Expr:
-            return pixels.guard((n, c, offsets[(n, *r, *o)].cast(t.int64)))
+            return pixels.guard((n, c, around.offsets[(n, *r, *o)].cast(t.int64)))
 
-        if not reach:
+        weights = around.weights
+        if weights is None:
             return pixel()
-        return k.dot(taps, lambda *r: (weights[(n, *r, *o)], pixel(*r).cast(dtype)))
+        return k.dot(around.taps, lambda *r: (weights[(n, *r, *o)], pixel(*r).cast(weights.dtype)))
 
-    return k.compute((*x.shape[:2], *shape[1:]), element, x.dtype)
+    return value
 
 
 def _places(
@@ -128,18 +170,6 @@ def _pixel_index(i: Expr, d: Dim, align: bool, padding: str) -> Expr:
     if padding == "reflection":
         i = _reflected(i.cast(t.float64), d, align).cast(t.int64)
     return clamped(i, d)
-
-
-def interpolated(k: Builder, f: Filter, pixel: Pixel, at: Sequence[Expr], dtype: t.DType) -> Expr:
-    """The weighted sum of the pixels around a place, whose coordinates are `at`."""
-    reach = REACH[f.mode]
-    low = [alu("floor", v).cast(t.int64) for v in at]
-
-    def term(*n: Axis) -> tuple[Expr, Expr]:
-        index = [i + (j + (1 - reach)) for i, j in zip(low, n, strict=True)]
-        return reduce(mul, _factors(f, at, n)).cast(dtype), pixel(index).cast(dtype)
-
-    return k.dot((2 * reach,) * len(at), term)
 
 
 def _factors(f: Filter, at: Sequence[Expr], n: Sequence[Expr]) -> list[Expr]:
@@ -181,18 +211,40 @@ def deform_conv(
     weight = weight_loader(w, channels)
     dtype = compute_type(x.dtype)
 
-    def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
-        def sampled(c: Expr, r: Sequence[Expr]) -> Expr:
-            along = c // shared if offset_group > 1 else lift(0)
-            at = [
-                p.cast(dtype) + moves.guard((n, along, *r, lift(j), *o)).cast(dtype)
-                for j, p in enumerate(win.at(o, r))
-            ]
-            value = interpolated(k, Filter("linear"), lambda i: x.guard((n, c, *i)), at, dtype)
-            return value if masks is None else value * masks.guard((n, along, *r, *o))
+    image = [r * d for r, d in zip(size, win.output, strict=True)]  # (position, place) by axis
 
+    def parted(i: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
+        """The kernel position and the place that an index of the image stands for."""
+        pairs = list(zip(i, win.output, strict=True))
+        return [y // d for y, d in pairs], [y % d for y, d in pairs]
+
+    def along(j: int) -> Tensor:
+        def coordinate(n: Axis, a: Axis, *i: Axis) -> Expr:
+            r, o = parted(i)
+            return win.at(o, r)[j].cast(dtype) + moves.guard((n, a, *r, lift(j), *o)).cast(dtype)
+
+        return k.compute((x.shape[0], offset_group, *image), coordinate, dtype)
+
+    at = [along(j) for j in range(rank)]
+    around = _around(k, at, "linear", lambda i: _inside(i, x.shape[2:]), x.shape[2:], dtype)
+    value = _sampled(k, x, around)
+    factors = masks and k.compute(
+        at[0].shape, lambda n, a, *i: masks.guard((n, a, *(v for p in parted(i) for v in p))), dtype
+    )
+
+    def column(n: Axis, c: Axis, *i: Axis) -> Expr:
+        a = c // shared if offset_group > 1 else lift(0)
+        found = value(n, c, a, *i)
+        return found if factors is None else found * factors[(n, a, *i)]
+
+    columns = k.compute((*x.shape[:2], *image), column, dtype)
+    load = weight_loader(columns, channels)
+
+    def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         def term(c: Expr, r: Sequence[Expr]) -> tuple[Expr, Expr]:
-            return sampled(g * channels + c, r), weight((g * filters + m, c, *r))
+            place = [i + j * d for i, d, j in zip(o, win.output, r, strict=True)]
+            column = load((n, g * channels + c, *place))
+            return column, weight((g * filters + m, c, *r))
 
         return sum_of_products(k, channels, size, term)
 

@@ -37,9 +37,7 @@ def _parts(launch: Launch, tensors: dict[str, TensorType], _: dict[str, Array]) 
         for name, out in zip(launch.writes, kernel.outputs, strict=True):
             own = replace(kernel, outputs=(out,), body=(made[out],))
             yield replace(launch, kernel=own, writes=(name,))
-    elif any(_is_convolution(s) and s.buffer.root in kernel.temporaries for s in body) or (
-        len(launch.writes) == 1 and _joins(body)
-    ):
+    elif len(launch.writes) == 1 and (any(map(_is_convolution, body)) or _joins(body)):
         yield from by_statement(launch, tensors)
     else:
         yield launch

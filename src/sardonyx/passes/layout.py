@@ -173,10 +173,26 @@ def _blocks(
 
 
 def _source(launch: Launch) -> str | None:
-    """The tensor of pixels and channels that a convolution reads."""
+    """The tensor of pixels and channels that a convolution reads, or that samples are taken of."""
     found = convolution(launch)
     terms = None if found is None else factors(found)
-    return transformed(launch) if terms is None else name_of(launch, terms[0])
+    if terms is not None:
+        return name_of(launch, terms[0])
+    return transformed(launch) or _sampled(launch)
+
+
+def _sampled(launch: Launch) -> str | None:
+    """The tensor of which a launch takes all channels of pixels that another tensor tells."""
+    s = launch.kernel.body[-1] if launch.kernel.body else None
+    if not isinstance(s, Compute) or len(s.axes) < 3:
+        return None
+    for e in walk(s.expr):
+        if isinstance(e, Load) and len(e.index) >= 3 and e.index[1] is s.axes[1]:
+            told = any(isinstance(x, Load) for x in walk(*e.index[2:]))
+            if told and not any(s.axes[1] in walk(i) for i in e.index[2:]):
+                root = replace(e, buffer=e.buffer.root)
+                return name_of(launch, root)
+    return None
 
 
 def _carried(launch: Launch, state: _State) -> bool:
@@ -377,15 +393,26 @@ def _loads_placed(
         nonlocal failed
         if x.buffer.root not in changed:
             return None
-        new = changed[x.buffer.root]
-        index = None if x.buffer.base is not None else _index(x, new)
-        if index is None:
+        new = _seen(x.buffer, changed[x.buffer.root])
+        index = None if new is None else _index(x, new)
+        if new is None or index is None:
             failed = True
             return None
         return Load(new, index, x.mode, x.default)
 
     made = rewrite(e, given, load)
     return None if failed else made
+
+
+def _seen(b: Buffer, new: Buffer) -> Buffer | None:
+    """`new`, the root of b in a layout, with one axis of pixels where b has one; None where b is
+    another view."""
+    if b.base is None:
+        return new
+    n, blocks, *space, lanes = new.shape
+    shape = n, blocks, product(tuple(space)), lanes
+    flat = b.shape == (*b.root.shape[:2], shape[2]) and not b.start
+    return Buffer(b.name, b.dtype, shape, base=new) if flat else None
 
 
 def _index(x: Load, new: Buffer) -> tuple[Expr, ...] | None:

@@ -48,7 +48,7 @@ def _narrowed(
     if len(set(written)) != len(written) or launch.kernel.outputs != (written[-1],):
         return [launch]
     folds = {e: None for s in body for e in _products(s)}
-    if not folds or any(e.dtype is not t.int32 for e in folds):
+    if all(e.dtype is not t.int32 for e in folds):
         return [launch]
     if any(len(_products(s)) > 1 for s in body):
         return [launch]
