@@ -10,10 +10,10 @@ from nets import Net, check_any_batch, check_engines
 
 from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.ir import Compute, statements
-from sardonyx.passes.layout import convolution
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch
+from sardonyx.passes.sources import convolution
 
 TURN = [0, 2, 1]  # channels last to channels first, and back
 

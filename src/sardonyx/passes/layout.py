@@ -17,16 +17,15 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, at_least, divide, product
 from sardonyx.kernel.affine import affine, expression, position, quotient_of
 from sardonyx.kernel.c99.along import along_of, pays
-from sardonyx.kernel.c99.contract import factors
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, lift
-from sardonyx.kernel.ir import Compute, Stmt, expressions
+from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
-from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import LANES, PLAIN, in_order, placed, reorder, seen_as
+from sardonyx.passes.sources import convolution, name_of, source_of
 from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
 
@@ -38,7 +37,7 @@ def block_channels(program: Program, matrices: bool = False) -> Program:
     """The program with these layouts from the first convolution of each chain to its last.
     matrices: the host multiplies matrices of bytes: of bytes channels are last, terms in a row."""
     grouped = frozenset(n for x in program.launches if _by_groups(x) for n in x.reads if n)
-    near, rows = towards(program, _source), turned(program, _source)
+    near, rows = towards(program, source_of), turned(program, source_of)
     state = _State(program, dict(program.tensors), grouped, near, rows, matrices)
     for launch in program.launches:
         _place(launch, state)
@@ -46,22 +45,6 @@ def block_channels(program: Program, matrices: bool = False) -> Program:
         state.need(name, PLAIN)
     done = replace(program, tensors=state.tensors, launches=tuple(state.launches))
     return drop_unused(done)
-
-
-def convolution(launch: Launch) -> Fold | None:
-    """The launch's sum of products over a window, of two loads, if it has one."""
-    for s in launch.kernel.body:
-        if not isinstance(s, Compute):
-            return None
-        for e in walk(s.expr):
-            if isinstance(e, Fold) and _is_window(e):
-                return e
-    return None
-
-
-def _is_window(e: Fold) -> bool:
-    found = factors(e) if e.kind == "dot" and len(e.axes) >= 3 else None
-    return found is not None and all(isinstance(x, Load) for x in found)
 
 
 @dataclass(slots=True)
@@ -119,7 +102,7 @@ def _place(launch: Launch, state: _State) -> None:
     """Appends the launch in the layouts that suit it."""
     if keeps_channels(launch, state.tensors) and _carried(launch, state):
         return
-    found, source = convolution(launch), _source(launch)
+    found, source = convolution(launch), source_of(launch)
     if found is not None and source is not None:
         ends = [state.tensors[name] for name in (source, *launch.writes)]
         source = None if _is_thin(found, ends) else source
@@ -170,29 +153,6 @@ def _blocks(
     elif convolution(launch) is not None and not _by_groups(launch) and write not in state.grouped:
         near = ()
     return [*state.preferred(write, near), PLAIN]
-
-
-def _source(launch: Launch) -> str | None:
-    """The tensor of pixels and channels that a convolution reads, or that samples are taken of."""
-    found = convolution(launch)
-    terms = None if found is None else factors(found)
-    if terms is not None:
-        return name_of(launch, terms[0])
-    return transformed(launch) or _sampled(launch)
-
-
-def _sampled(launch: Launch) -> str | None:
-    """The tensor of which a launch takes all channels of pixels that another tensor tells."""
-    s = launch.kernel.body[-1] if launch.kernel.body else None
-    if not isinstance(s, Compute) or len(s.axes) < 3:
-        return None
-    for e in walk(s.expr):
-        if isinstance(e, Load) and len(e.index) >= 3 and e.index[1] is s.axes[1]:
-            told = any(isinstance(x, Load) for x in walk(*e.index[2:]))
-            if told and not any(s.axes[1] in walk(i) for i in e.index[2:]):
-                root = replace(e, buffer=e.buffer.root)
-                return name_of(launch, root)
-    return None
 
 
 def _carried(launch: Launch, state: _State) -> bool:
@@ -250,21 +210,6 @@ def _is_thin(fold: Fold, ends: Sequence[TensorType]) -> bool:
 def _by_groups(launch: Launch) -> bool:
     """Whether it writes groups and their channels as two axes."""
     return any(isinstance(s, Compute) and is_split(s.buffer) for s in launch.kernel.body)
-
-
-def transformed(launch: Launch) -> str | None:
-    """The tensor whose patches a convolution by tiles transforms first."""
-    first = transform_in(launch.kernel)
-    if first is None:
-        return None
-    loads = (e for e in walk(*expressions(first)) if isinstance(e, Load))
-    return next((name for e in loads if (name := name_of(launch, e)) is not None), None)
-
-
-def name_of(launch: Launch, load: Expr) -> str | None:
-    """The tensor that a load of one of the launch's inputs reads."""
-    names = zip(launch.kernel.inputs, launch.reads, strict=True)
-    return next((n for b, n in names if isinstance(load, Load) and b is load.buffer), None)
 
 
 def _last(tensor: TensorType) -> int:

@@ -24,8 +24,8 @@ from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.groups import is_split
-from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, by_launch, unused
+from sardonyx.passes.sources import convolution, name_of
 from sardonyx.types import Array, TensorType
 
 MOST = LANES // 2  # filters of a group: more fill the lanes by themselves

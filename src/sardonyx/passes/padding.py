@@ -18,8 +18,8 @@ from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.absent import drop_absent, is_taken, leave_out
-from sardonyx.passes.layout import convolution, name_of
 from sardonyx.passes.program import Launch, Program, unused
+from sardonyx.passes.sources import convolution, name_of
 from sardonyx.types import Array, TensorType
 
 

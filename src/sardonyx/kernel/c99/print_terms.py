@@ -15,7 +15,7 @@ from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.spelling import suffix
 from sardonyx.kernel.c99.strips import is_along, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text
-from sardonyx.kernel.expr import Axis, Fold, Load
+from sardonyx.kernel.expr import Axis, Const, Fold, Load
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.walk import free_axes, walk
 
@@ -42,6 +42,16 @@ def print_steps(fold: Fold, names: Writer, acc: str, axis: Axis) -> Steps:
     outside = [next(asked) if c else "" for c in check]
     condition = inside_text(names, guard.buffer, outside, check)
     place, index = evaluate(names, list(guard.index))
+    if _is_sampled(guard):
+        mask = names.fresh("k")
+        index = [
+            f"({mask} & {bare(i)})" if c else bare(i) for i, c in zip(index, check, strict=True)
+        ]
+        element = names.element(guard.buffer, index)
+        names.given[guard] = f"sx_either_f32({mask}, {element}, 0.0f)"
+        opening += [*first, f"const int32_t {mask} = -({condition});", *place]
+        terms = _terms(fold, names, acc, alike)
+        return lambda each, here: [*opening, each, here, *terms, "}", *["}"] * alike]
     names.given[guard] = names.element(guard.buffer, [bare(i) for i in index])
     there = [*place, *_terms(fold, names, acc, alike)]
     assert guard.default is not None
@@ -62,6 +72,16 @@ def _guard(fold: Fold, axis: Axis) -> Load | None:
     asked = [i for i, c in zip(found[0].index, checked(found[0]), strict=True) if c]
     free = free_axes(*asked)
     return None if any(axis in free[id(i)] for i in asked) else found[0]
+
+
+def _is_sampled(guard: Load) -> bool:
+    """Whether data decide if the load is in bounds, so that no branch would be foreseen: then
+    another element is loaded where it is not, and 0 taken in its place."""
+    asked = [i for i, c in zip(guard.index, checked(guard), strict=True) if c]
+    told = any(isinstance(e, Load) for e in walk(*asked))
+    zero = isinstance(guard.default, Const) and str(guard.default.value) == "0.0"
+    some = all(isinstance(d, int) and d > 0 for d in guard.buffer.shape)
+    return told and zero and some and guard.dtype is t.float32
 
 
 def is_ranked(fold: Fold) -> bool:
