@@ -24,6 +24,12 @@ SX_FN double sx_max_f64(double a, double b) {
   return sx_greater(a, b);
 }
 
+/* a - b of a product a, without a subtraction that gcc 12 could make a vfmaddsub of, beside sums of products: it
+   does so whatever -ffp-contract says. Of a NaN no more than that it is one is seen. */
+SX_OP float sx_minus_f32(float a, float b) { return a + sx_float_i32(sx_bits_f32(b) ^ INT32_MIN); }
+
+SX_OP double sx_minus_f64(double a, double b) { return a + sx_float_i64(sx_bits_f64(b) ^ INT64_MIN); }
+
 /* The same with a constant, which is not the zero that loses: NaN passes. */
 SX_OP float sx_atleast_f32(float x, float least) { return sx_either_f32(-(x <= least), least, x); }
 

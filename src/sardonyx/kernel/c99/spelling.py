@@ -9,11 +9,13 @@ pieces of prelude.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.kernel.expr import Alu
 from sardonyx.types import DType
 
 _WRAPPED = "({T})(({U}){a} %s ({U}){b})"
@@ -284,3 +286,18 @@ def bare(text: str) -> str:
         if depth == 0 and i < len(text) - 1:
             return text
     return text[1:-1]
+
+
+def product_difference(e: Alu, args: Sequence[str]) -> tuple[str, str] | None:
+    """A product and what is taken from it, if e is that: gcc 12 fuses such beside a sum of a
+    product (vfmaddsub), allowed to contract or not."""
+    if e.dtype not in (t.float32, t.float64):
+        return None
+    match e.op, e.args:
+        case "sub", (Alu("mul"), _):
+            return args[0], args[1]
+        case "add", (Alu("mul"), Alu("neg")):
+            return args[0], f"-{args[1]}"
+        case "add", (Alu("neg"), Alu("mul")):
+            return args[1], f"-{args[0]}"
+    return None

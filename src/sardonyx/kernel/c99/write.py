@@ -16,6 +16,7 @@ from sardonyx.kernel.c99.spelling import (
     canonical,
     cast,
     literal,
+    product_difference,
     reinterpret,
     spell,
     suffix,
@@ -159,6 +160,9 @@ class Expression:
                 return self._clip(e, block)
             word = "atleast" if e.op == "max" else "atmost"
             return f"sx_{word}_{suffix(e.dtype)}({args[0]}, {args[1]})"
+        difference = product_difference(e, args)
+        if difference is not None:
+            return f"sx_minus_{suffix(e.dtype)}({', '.join(map(bare, difference))})"
         table = table_of(e)
         if table is not None:
             return f"{table}[sx_bits_f32({bare(args[0])}) & 7]"

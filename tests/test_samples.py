@@ -1,0 +1,82 @@
+"""Pixels at places that data decide: whole blocks of channels at a time, 0 outside the image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from nets import Net, check_any_batch, check_engines
+from test_passes import values
+
+from sardonyx.passes.lower import lower
+from sardonyx.passes.pipeline import optimise
+from sardonyx.types import Array
+
+NO_PLACE = (np.nan, np.inf, -np.inf, 1e30)
+
+
+def deformed(
+    channels: int, filters: int, kind: type = np.float32, groups: int = 1, **how: Any
+) -> Net:
+    """A DeformConv between two convolutions; some of its offsets are no places."""
+    net = Net(opsets={"": 22})
+    x = net.feed("x", values(1, 1, 4, 9, 7).astype(kind))
+    before = net.op("Conv", x, values(2, channels, 4, 1, 1).astype(kind))
+    move = values(3, 1, 18 * groups, 9, 7) * 6
+    move.reshape(-1)[5 : 5 + len(NO_PLACE)] = NO_PLACE
+    mask = [net.feed("mask", values(4, 1, 9 * groups, 9, 7).astype(kind))] if groups > 1 else []
+    w = values(5, filters, channels // how.get("group", 1), 3, 3).astype(kind)
+    offset = net.feed("offset", move.astype(kind))
+    bias = values(6, filters).astype(kind)
+    y = net.op(
+        "DeformConv", before, w, offset, bias, *mask, offset_group=groups, pads=[1] * 4, **how
+    )
+    net.give(net.op("Conv", y, values(7, 8, filters, 1, 1).astype(kind)))
+    return net
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
+@pytest.mark.parametrize(("channels", "filters"), [(16, 16), (32, 16), (24, 8), (3, 5)])
+def test_a_deformed_convolution_is_the_machines(channels: int, filters: int, kind: type) -> None:
+    check_engines(deformed(channels, filters, kind))
+
+
+@pytest.mark.parametrize(("groups", "group"), [(2, 1), (4, 2), (2, 16)])
+def test_groups_of_offsets_are_the_machines(groups: int, group: int) -> None:
+    check_engines(deformed(32, 32, groups=groups, group=group))
+
+
+def test_columns_are_sampled_once_and_in_blocks_of_channels() -> None:
+    """One launch takes the samples of all filters; what it writes has sixteen channels last."""
+    program = optimise(lower(deformed(32, 64).graph(), overridable=False), roomy=True)
+    shapes = [program.tensors[n].shape for x in program.launches for n in x.writes]
+    assert shapes.count((1, 2, 27, 21, 16)) == 1
+
+
+def sampled(channels: int, mode: str, padding: str, batch: int = 2) -> Net:
+    net = Net(opsets={"": 20})
+    x = net.feed("x", values(1, batch, channels, 6, 5))
+    grid: Array = values(2, batch, 7, 3, 2) * 3
+    grid.reshape(-1)[3 : 3 + len(NO_PLACE)] = NO_PLACE
+    net.give(net.op("GridSample", x, net.feed("grid", grid), mode=mode, padding_mode=padding))
+    return net
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("channels", [3, 32])
+def test_samples_of_a_grid_are_the_machines(channels: int, mode: str, padding: str) -> None:
+    check_engines(sampled(channels, mode, padding))
+
+
+def test_one_program_samples_for_any_batch() -> None:
+    check_any_batch(sampled(16, "linear", "zeros"))
+
+
+def test_not_a_number_outside_of_the_image_does_not_become_a_pixel() -> None:
+    """What is loaded in place of a pixel that is not there is not taken, whatever it is."""
+    net = sampled(16, "linear", "zeros")
+    net.feeds["x"][..., 0, 0] = np.nan
+    net.feeds["grid"][...] = 5.0
+    check_engines(net)
