@@ -16,23 +16,34 @@ from sardonyx.types import Array
 NO_PLACE = (np.nan, np.inf, -np.inf, 1e30)
 
 
+def places(seed: int, *shape: int) -> Array:
+    """Coordinates, some of which are no places."""
+    found = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    found.reshape(-1)[3 : 3 + len(NO_PLACE)] = NO_PLACE
+    return found
+
+
+def cast(x: Array, kind: type) -> Array:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return x.astype(kind)
+
+
 def deformed(
     channels: int, filters: int, kind: type = np.float32, groups: int = 1, **how: Any
 ) -> Net:
     """A DeformConv between two convolutions; some of its offsets are no places."""
     net = Net(opsets={"": 22})
-    x = net.feed("x", values(1, 1, 4, 9, 7).astype(kind))
-    before = net.op("Conv", x, values(2, channels, 4, 1, 1).astype(kind))
-    move = values(3, 1, 18 * groups, 9, 7) * 6
-    move.reshape(-1)[5 : 5 + len(NO_PLACE)] = NO_PLACE
-    mask = [net.feed("mask", values(4, 1, 9 * groups, 9, 7).astype(kind))] if groups > 1 else []
-    w = values(5, filters, channels // how.get("group", 1), 3, 3).astype(kind)
-    offset = net.feed("offset", move.astype(kind))
-    bias = values(6, filters).astype(kind)
+    x = net.feed("x", cast(values(1, 1, 4, 9, 7), kind))
+    before = net.op("Conv", x, cast(values(2, channels, 4, 1, 1), kind))
+    move = places(3, 1, 18 * groups, 9, 7)
+    mask = [net.feed("mask", cast(values(4, 1, 9 * groups, 9, 7), kind))] if groups > 1 else []
+    w = cast(values(5, filters, channels // how.get("group", 1), 3, 3), kind)
+    offset = net.feed("offset", cast(move, kind))
+    bias = cast(values(6, filters), kind)
     y = net.op(
         "DeformConv", before, w, offset, bias, *mask, offset_group=groups, pads=[1] * 4, **how
     )
-    net.give(net.op("Conv", y, values(7, 8, filters, 1, 1).astype(kind)))
+    net.give(net.op("Conv", y, cast(values(7, 8, filters, 1, 1), kind)))
     return net
 
 
@@ -57,8 +68,7 @@ def test_columns_are_sampled_once_and_in_blocks_of_channels() -> None:
 def sampled(channels: int, mode: str, padding: str, batch: int = 2) -> Net:
     net = Net(opsets={"": 20})
     x = net.feed("x", values(1, batch, channels, 6, 5))
-    grid: Array = values(2, batch, 7, 3, 2) * 3
-    grid.reshape(-1)[3 : 3 + len(NO_PLACE)] = NO_PLACE
+    grid = places(2, batch, 7, 3, 2)
     net.give(net.op("GridSample", x, net.feed("grid", grid), mode=mode, padding_mode=padding))
     return net
 

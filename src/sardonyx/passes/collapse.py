@@ -18,7 +18,7 @@ from sardonyx.kernel.adjoin import adjoin, read_as_one
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.print_along import packed_along
-from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Load, lift
+from sardonyx.kernel.expr import Axis, Buffer, Const, Expr, Fold, Iterate, Load, lift
 from sardonyx.kernel.folds import is_free
 from sardonyx.kernel.ir import Compute, For, If, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
@@ -82,7 +82,9 @@ def _compute(s: Compute, views: _Views) -> Compute:
 
 
 def _larger(s: Compute, views: _Views) -> Compute:
-    """s over the axes of more than one index."""
+    """s over the axes of more than one index, where it changes elements alone."""
+    if any(isinstance(e, Fold | Iterate) for e in walk(s.expr)):
+        return s
     for at, axis in enumerate(s.axes):
         if axis.extent == 1 and s.buffer.shape[at] == 1 and len(s.axes) > 1:
             axes = (*s.axes[:at], *s.axes[at + 1 :])
