@@ -90,6 +90,21 @@ def test_they_are_of_bytes(zero: str) -> None:
         assert factors(convolution(WEIGHTS[zero], **CASES[case])) == {t.uint8, t.int8}
 
 
+def attention() -> Net:
+    """QAttention: Q, K and V are one product of bytes, what is made of them products of floats."""
+    net = Net(opsets={"": 17, "com.microsoft": 1})
+    x = net.feed("x", RANDOM.integers(0, 256, (1, 7, 32)).astype(np.uint8))
+    w, bias = weights(WEIGHTS["int8"], 32, 96), np.linspace(-1, 1, 96, dtype=np.float32)
+    given = np.float32(0.02), np.float32(0.01), "", np.array(128, np.uint8), WEIGHTS["int8"]
+    net.give(net.op("QAttention", x, w, bias, *given, num_heads=2, domain="com.microsoft"))
+    return net
+
+
+def test_the_product_in_front_of_an_attention_is_of_bytes() -> None:
+    assert factors(attention()) == {t.uint8, t.int8, t.float32}
+    check_engines(attention())
+
+
 @pytest.mark.parametrize("target", OF_BYTES, ids=str)
 def test_targets_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
     zero = WEIGHTS["uint8"]

@@ -9,7 +9,7 @@ from test_passes import values
 
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.kernel.expr import Load, Where
-from sardonyx.kernel.ir import expressions, statements
+from sardonyx.kernel.ir import Compute, For, Store, expressions, statements
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
@@ -69,3 +69,28 @@ def test_what_is_the_same_in_all_places_is_computed_once() -> None:
     net.give(net.op("QuantizeLinear", large, *scales[2:]))
     check_engines(net)
     assert print_scheduled(joining(net).kernel).text.count("sx_round_u8(") <= 1
+
+
+def complex_product(length: int) -> Net:
+    """Pairs of numbers times others, with an axis of one index behind each half."""
+    net = Net(opsets={"": 18})
+    x = net.feed("x", values(1, 2, 3, length, 2))
+    cos, sin = (net.feed(n, values(i, length, 1)) for i, n in ((2, "cos"), (3, "sin")))
+    real, imaginary = net.op("Split", x, count=2, axis=3, num_outputs=2)
+    first = net.op("Sub", net.op("Mul", real, cos), net.op("Mul", imaginary, sin))
+    second = net.op("Add", net.op("Mul", real, sin), net.op("Mul", imaginary, cos))
+    net.give(net.op("Concat", first, second, axis=3))
+    return net
+
+
+@pytest.mark.parametrize("length", [1, 2, 37])
+def test_pairs_along_the_last_axis_are_the_machines(length: int) -> None:
+    check_engines(complex_product(length))
+
+
+def test_pairs_are_written_together_and_axes_of_one_index_are_none() -> None:
+    program = optimise(lower(complex_product(37).graph(), overridable=False), roomy=True)
+    *halves, joined = (x.kernel.body for x in program.launches)
+    assert [s.axes[-1].extent for (s,) in halves if isinstance(s, Compute)] == [37, 37]
+    inner = [s for s in statements(joined) if isinstance(s, For) and isinstance(s.body[0], Store)]
+    assert [(s.axis.extent, len(s.body)) for s in inner] == [(37, 2)]

@@ -57,6 +57,12 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("Attention", [(1, 2, 4, 8), (1, 2, 6, 8), (1, 2, 5, 8)], {}, "6 and 5 differ"),
     ("Attention", [(1, 2, 4, 8), (2, 2, 6, 8), (2, 2, 6, 8)], {}, "1 and 2 differ"),
     ("Attention", [(1, 4, 16), (1, 2, 6, 8), (1, 2, 6, 8)], HEADS, "ranks 3, 4, 4"),
+    ("RotaryEmbedding", [(2, 3, 5, 8), (9, 4), (9, 4), (1, 5)], {}, "shape of position_ids"),
+    ("RotaryEmbedding", [(2, 3, 5, 8), (9, 3), (9, 3), (2, 5)], {}, "3 and 4 differ"),
+    ("RotaryEmbedding", [(2, 3, 5, 8), (2, 4, 4), (2, 4, 4)], {}, "shape of cos_cache"),
+    ("RotaryEmbedding", [(2, 3, 5, 8), (2, 5, 4), (1, 5, 4)], {}, "shape of sin_cache"),
+    ("RotaryEmbedding", [(2, 5, 24), (2, 5, 4), (2, 5, 4)], {}, "num_heads is needed"),
+    ("RotaryEmbedding", [(2, 3, 5, 7), (9, 3), (9, 3), (2, 5)], {}, "7 of the 7 elements"),
     (
         "Attention",
         [(1, 2, 4, 8), (1, 2, 6, 8), (1, 2, 6, 8), None, (1, 2, 3, 7), (1, 2, 3, 8)],

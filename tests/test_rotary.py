@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from nets import Net, check_engines
 from onnx import helper
 from test_passes import values
 
@@ -86,17 +85,3 @@ def test_positions_beyond_the_caches_are_an_error_of_the_run() -> None:
     for engine in ("machine", "native"):
         with pytest.raises(Exception, match="RotaryEmbedding"):
             ran(made, feeds, engine)
-
-
-@pytest.mark.parametrize("length", [1, 2, 37])
-def test_pairs_that_are_joined_along_the_last_axis_are_the_machines(length: int) -> None:
-    """As exporters write the product of complex numbers."""
-    net = Net(opsets={"": 18})
-    x = net.feed("x", values(1, 2, 3, length, 2))
-    cos, sin = (net.feed(n, values(i, length, 1)) for i, n in ((2, "cos"), (3, "sin")))
-    real, imaginary = net.op("Split", x, count=2, axis=3, num_outputs=2)
-    first = net.op("Sub", net.op("Mul", real, cos), net.op("Mul", imaginary, sin))
-    second = net.op("Add", net.op("Mul", real, sin), net.op("Mul", imaginary, cos))
-    joined = net.op("Concat", first, second, axis=3)
-    net.give(net.op("Reshape", joined, np.array([2, 3, 2 * length], np.int64)))
-    check_engines(net)
