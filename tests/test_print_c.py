@@ -393,36 +393,3 @@ def test_an_index_that_a_comparison_decides_is_read_where_it_is(tmp_path: Path) 
     function = print_c(kernel)
     library = compile_all([function.text.replace("@", "k")], tmp_path, "gcc", ["-O3"])
     check((kernel, [x]), library.k)
-
-
-DIFFERENCES: dict[str, Callable[..., Expr]] = {
-    "a * b - c * d": lambda a, b, c, d: a * b - c * d,
-    "a * b + -(c * d)": lambda a, b, c, d: a * b + -(c * d),
-    "-(c * d) + a * b": lambda a, b, c, d: -(c * d) + a * b,
-    "a * b - c": lambda a, b, c, d: a * b - c,
-}
-
-
-@pytest.mark.parametrize("form", DIFFERENCES)
-@pytest.mark.parametrize("length", [2, 64])
-@pytest.mark.parametrize("dtype", [t.float32, t.float64])
-def test_a_difference_beside_a_sum_is_not_contracted(
-    dtype: DType, length: int, form: str, tmp_path: Path
-) -> None:
-    """gcc 12 makes a vfmaddsub of the two, whatever -ffp-contract says."""
-    rng = np.random.default_rng(length)
-    given = [rng.standard_normal(2 * length).astype(dtype.numpy) for _ in range(4)]
-    k = Builder(1)
-    operands = [operand(f"x{i}", dtype, x.shape) for i, x in enumerate(given)]
-    y = k.tensor((2 * length,), dtype)
-    with k.loop(length) as i:
-        for side in (0, 1):
-            a, b, c, d = (x[i * 2 + side] for x in operands)
-            value = a * b + c * d if side else DIFFERENCES[form](a, b, c, d)
-            k.store(y, (i * 2 + side,), value)
-    kernel = k.kernel("k", operands, [y])
-    for compiler in ("gcc", "clang"):
-        folder = tmp_path / compiler
-        folder.mkdir()
-        library = compile_all([print_c(kernel).named("k")], folder, compiler, NATIVE)
-        check((kernel, given), library.k)

@@ -15,7 +15,7 @@ from decimal import Decimal
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu
+from sardonyx.kernel.expr import Alu, Expr
 from sardonyx.types import DType
 
 _WRAPPED = "({T})(({U}){a} %s ({U}){b})"
@@ -291,13 +291,23 @@ def bare(text: str) -> str:
 def product_difference(e: Alu, args: Sequence[str]) -> tuple[str, str] | None:
     """A product and what is taken from it, if e is that: gcc 12 fuses such beside a sum of a
     product (vfmaddsub), allowed to contract or not."""
-    if e.dtype not in (t.float32, t.float64):
+    if e.dtype not in (t.float32, t.float64) or e.op not in ("add", "sub"):
         return None
-    match e.op, e.args:
-        case "sub", (Alu("mul"), _):
-            return args[0], args[1]
-        case "add", (Alu("mul"), Alu("neg")):
-            return args[0], f"-{args[1]}"
-        case "add", (Alu("neg"), Alu("mul")):
-            return args[1], f"-{args[0]}"
+    a, b = e.args
+    if e.op == "sub":
+        return (args[0], args[1]) if _is_product(a) else None
+    if _is_product(a) and _is_negative(b):
+        return args[0], f"-{args[1]}"
+    if _is_product(b) and _is_negative(a):
+        return args[1], f"-{args[0]}"
     return None
+
+
+def _is_negative(e: Expr) -> bool:
+    return isinstance(e, Alu) and e.op == "neg"
+
+
+def _is_product(e: Expr) -> bool:
+    while isinstance(e, Alu) and e.op == "neg":
+        (e,) = e.args
+    return isinstance(e, Alu) and e.op == "mul"
