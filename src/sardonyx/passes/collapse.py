@@ -33,7 +33,10 @@ def collapse(program: Program) -> Program:
 
 def _launch(launch: Launch) -> Launch:
     views = _Views({})
-    body = tuple(_statement(s, views) for s in launch.kernel.body)
+    body = launch.kernel.body
+    if len(body) == 1 and isinstance(body[0], Compute):
+        body = (_larger(body[0], views),)
+    body = tuple(_statement(s, views) for s in body)
     return replace(launch, kernel=replace(launch.kernel, body=body))
 
 
@@ -78,7 +81,14 @@ def _has_products(e: Expr) -> bool:
 
 def _compute(s: Compute, views: _Views) -> Compute:
     """s over fewer axes."""
-    return _neighbours(_larger(s, views), views)
+    for a, b in pairwise(s.axes):
+        if read_as_one(a, b, (s.expr,)) and adjoin(a, b, s.axes, s.buffer.shape):
+            at = s.axes.index(a)
+            c = Axis(a.name, a.extent * b.extent)
+            axes = (*s.axes[:at], c, *s.axes[at + 2 :])
+            e = _replaced(s.expr, (a, b), c, views)
+            return _compute(Compute(views.merged(s.buffer, at), axes, e), views)
+    return s
 
 
 def _larger(s: Compute, views: _Views) -> Compute:
@@ -102,17 +112,6 @@ def _without_ones(x: Load, views: _Views) -> Load:
             buffer = views.merged(x.buffer, min(at, len(index) - 1))
             return _without_ones(Load(buffer, index, x.mode, x.default), views)
     return x
-
-
-def _neighbours(s: Compute, views: _Views) -> Compute:
-    for a, b in pairwise(s.axes):
-        if read_as_one(a, b, (s.expr,)) and adjoin(a, b, s.axes, s.buffer.shape):
-            at = s.axes.index(a)
-            c = Axis(a.name, a.extent * b.extent)
-            axes = (*s.axes[:at], c, *s.axes[at + 2 :])
-            e = _replaced(s.expr, (a, b), c, views)
-            return _neighbours(Compute(views.merged(s.buffer, at), axes, e), views)
-    return s
 
 
 def _folds(s: Compute, root: Expr, views: _Views) -> Compute:
