@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from sardonyx import build
 from sardonyx.emit import model
 from sardonyx.kernel.c99 import beside, share
+
+settings.register_profile("unhurried", deadline=None)  # computers are shared
+settings.load_profile("unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
