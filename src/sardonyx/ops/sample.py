@@ -23,7 +23,6 @@ from sardonyx.ops.window import window, within
 
 REACH = {"nearest": 0, "linear": 1, "cubic": 2}  # pixels on each side of a place
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
-Pixel = Callable[[Sequence[Expr]], Expr]
 
 
 @operator("GridSample", 16, accuracy="rounding")
