@@ -96,7 +96,7 @@ def programs(draw: st.DrawFn) -> list[Step]:
     return steps
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(steps=programs(), data=st.data())
 def test_no_element_is_further_from_rational_arithmetic(
     steps: list[Step], data: st.DataObject

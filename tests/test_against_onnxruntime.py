@@ -74,7 +74,7 @@ def test_it_gives_what_onnxruntime_gives(name: str) -> None:
     given_names = [f"x{i}" for i in range(len(feeds))]
     rtol, atol = TOLERANCE[op.accuracy]
 
-    @settings(max_examples=10, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=10, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.tuples(*(drawn(feeds[i]) for i in subject.free)))
     def holds(values: tuple[Array, ...]) -> None:

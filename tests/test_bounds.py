@@ -62,7 +62,7 @@ NETWORKS: dict[str, tuple[list[NodeProto], Reals]] = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_every_input_of_the_range_is_within_the_bounds(name: str, data: st.DataObject) -> None:
     nodes, reals = NETWORKS[name]

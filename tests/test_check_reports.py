@@ -218,7 +218,7 @@ def test_the_page_is_current() -> None:
     assert (ROOT / "docs" / "profile.md").read_text() == page
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_a_damaged_model_is_a_report_or_one_error(seed: int, random: Any) -> None:
     """Bytes are flipped, cut and doubled in the rules' own models."""

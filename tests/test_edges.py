@@ -233,7 +233,7 @@ def convolutions(net: Net, seed: int) -> Iterator[str]:
         )
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(st.integers(0, 1 << 20))
 def test_each_pass_keeps_the_bits(seed: int) -> None:
     net = Net()

@@ -79,7 +79,7 @@ def test_what_is_nearly_a_function_is_none() -> None:
 
 
 @pytest.mark.parametrize("name", UNARY)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_the_enclosure_of_a_function_holds_its_values(name: str, data: st.DataObject) -> None:
     bottom, top = DOMAIN.get(name, (None, None))
@@ -103,7 +103,7 @@ def test_the_enclosure_of_a_function_holds_its_values(name: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "fma"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_the_enclosure_of_arithmetic_holds_the_exact_result(op: str, data: st.DataObject) -> None:
     count = 3 if op == "fma" else 2
@@ -125,7 +125,7 @@ def test_the_enclosure_of_arithmetic_holds_the_exact_result(op: str, data: st.Da
     assert value <= high[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_power_of_any_base_holds_its_values(data: st.DataObject) -> None:
     a, b = sorted(data.draw(st.floats(-50, 50)) for _ in range(2))
@@ -137,7 +137,7 @@ def test_a_power_of_any_base_holds_its_values(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dot", "sum"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_the_enclosure_of_a_sum_holds_the_exact_sum(kind: str, data: st.DataObject) -> None:
     n = data.draw(st.integers(1, 40))

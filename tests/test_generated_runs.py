@@ -176,7 +176,7 @@ def test_the_engines_agree_whatever_is_fed(name: str) -> None:
     assert not isinstance(outcome(machine, fed), str)
     strategies = {n: st.just(x) if n in kept else drawn(x) for n, x in fed.items()}
 
-    @settings(max_examples=8, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=8, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.fixed_dictionaries(strategies))
     def holds(feeds: Feeds) -> None:

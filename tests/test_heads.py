@@ -74,7 +74,7 @@ def test_with_any_batch_the_schedule_is_the_same() -> None:
     check_any_batch(attention(64, 96, batch=2))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(
     st.integers(1, 9), st.integers(1, 40), st.integers(1, 3), st.integers(1, 5), st.integers(1, 2)
 )

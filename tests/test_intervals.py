@@ -23,7 +23,7 @@ UNARY = ["Abs", "Exp", "Log", "Neg", "Relu", "Sigmoid", "Softmax", "Sqrt", "Tanh
 BINARY = ["Add", "Sub", "Mul", "Div", "Max", "Min"]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.sampled_from(UNARY + BINARY), st.sampled_from(UNARY), ENDS, ENDS, st.integers(0, 99))
 def test_what_is_computed_lies_in_its_interval(
     first: str, second: str, a: float, b: float, seed: int

@@ -169,7 +169,7 @@ def order_of(machine: Machine) -> list[int]:
 
 
 @given(dags())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_order_does_not_matter(case: tuple[Graph, list[list[int]]]) -> None:
     """T4: random linear extensions, with a plan without reuse and with the plan of that order."""
     made, orders = case

@@ -56,7 +56,7 @@ def raised(kernel: Kernel, *inputs: Array) -> list[int]:
 
 @pytest.mark.parametrize("dtype", [t.int8, t.uint8, t.int32, t.int64, t.uint64], ids=str)
 @pytest.mark.parametrize("op", EXACT)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_arithmetic_wraps_just_where_the_exact_result_does_not_fit(
     dtype: DType, op: str, data: st.DataObject
@@ -99,7 +99,7 @@ def test_what_is_inside_of_an_elementary_function_has_no_obligations() -> None:
 
 @pytest.mark.parametrize("dtype", [t.float32, t.float64], ids=str)
 @pytest.mark.parametrize("op", ["mul", "div"])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_a_result_underflows_just_where_it_is_0_and_exactly_is_not(
     dtype: DType, op: str, data: st.DataObject

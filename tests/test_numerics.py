@@ -40,7 +40,7 @@ def rounded(x: Fraction) -> np.float32:
     return min(exact, key=lambda e: e[:2])[2]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(floats, floats, floats)
 def test_a_fused_multiply_add_rounds_once(a: float, b: float, c: float) -> None:
     """fma(a, b, c) is the float32 nearest to the exact a * b + c."""
@@ -170,7 +170,7 @@ def reference_sum(x: Array) -> np.float32:
     return p[0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 70), st.integers(0, 2**32 - 1))
 def test_a_sum_has_sixteen_partial_results(n: int, seed: int) -> None:
     a = np.random.default_rng(seed).standard_normal(n).astype(np.float32)

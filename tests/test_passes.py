@@ -147,7 +147,7 @@ def test_each_operand_of_a_concat_gets_its_own_loop(axis: int) -> None:
     assert all(e.mode == "proven" for e in found if isinstance(e, Load))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(st.data())
 def test_random_chains_keep_their_bits(data: st.DataObject) -> None:
     net, seed = Net(), data.draw(st.integers(0, 1 << 16))
@@ -162,7 +162,7 @@ def test_random_chains_keep_their_bits(data: st.DataObject) -> None:
     check(net)
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3, derandomize=True)
 @given(st.data())
 def test_random_convolutional_networks_keep_their_bits(data: st.DataObject) -> None:
     net, seed, channels = (

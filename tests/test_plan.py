@@ -102,7 +102,7 @@ def simulate(found: Plan, timeline: Timeline) -> list[str]:
 
 
 @given(timelines())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_a_plan_of_any_timeline_is_valid_and_works_on_real_bytes(timeline: Timeline) -> None:
     assert check_timeline(timeline) == []
     found = plan(timeline)
@@ -112,7 +112,6 @@ def test_a_plan_of_any_timeline_is_valid_and_works_on_real_bytes(timeline: Timel
 
 
 @given(timelines())
-@settings(deadline=None)
 def test_a_plan_without_reuse_shares_no_byte(timeline: Timeline) -> None:
     found = plan(timeline, no_reuse=True)
     assert found.aliases == found.in_place == found.hosts == {}
@@ -124,7 +123,7 @@ def test_a_plan_without_reuse_shares_no_byte(timeline: Timeline) -> None:
 
 
 @given(timelines(outside=False), st.data())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_a_tensor_moved_onto_a_live_one_is_rejected(
     timeline: Timeline, data: st.DataObject
 ) -> None:
@@ -148,7 +147,7 @@ def test_a_tensor_moved_onto_a_live_one_is_rejected(
 
 
 @given(timelines(), st.data())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_what_the_checker_accepts_works_on_real_bytes(
     timeline: Timeline, data: st.DataObject
 ) -> None:

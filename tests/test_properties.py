@@ -222,7 +222,7 @@ def _equal(subject: Subject, code: Any) -> None:
         values(_dtype(x), x.shape) for i in subject.free if (x := subject.operands[i]) is not None
     ]
 
-    @settings(max_examples=8, deadline=None, database=None, derandomize=True,
+    @settings(max_examples=8, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.tuples(*strategies))
     def holds(drawn: tuple[Array, ...]) -> None:

@@ -47,14 +47,14 @@ def agree(found: Plan, timeline: Timeline) -> bool:
 
 
 @given(timelines())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_a_plan_that_is_made_passes_both(timeline: Timeline) -> None:
     assert agree(plan(timeline), timeline)
     assert agree(plan(timeline, no_reuse=True), timeline)
 
 
 @given(timelines(), st.data())
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_both_say_the_same_of_a_plan_that_was_changed(timeline: Timeline, data: Any) -> None:
     found = plan(timeline)
     for _ in range(data.draw(st.integers(1, 2))):
@@ -90,7 +90,7 @@ def _changed_plan(found: Plan, timeline: Timeline, data: Any) -> Plan:
 
 
 @given(timelines(), st.data())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_both_say_the_same_of_a_timeline_that_was_changed(timeline: Timeline, data: Any) -> None:
     found = plan(timeline)
     names = [*timeline.sizes, "nobody"]

@@ -95,7 +95,7 @@ def random_net(seed: int) -> Net:
     return net
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(st.integers(0, 1 << 30))
 @example(17478)  # rows of attention of which the last is cut off
 def test_each_pass_keeps_the_bits(seed: int) -> None:
@@ -103,14 +103,14 @@ def test_each_pass_keeps_the_bits(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 1 << 30))
 def test_each_pass_keeps_the_bits_of_many(seed: int) -> None:
     check(random_net(seed))
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.integers(0, 1 << 30))
 def test_the_engines_agree(seed: int) -> None:
     check_engines(random_net(seed))

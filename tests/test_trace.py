@@ -82,7 +82,7 @@ def test_a_transformer_with_views_keeps_the_discipline() -> None:
     assert outcomes(graph, whole) == {"equal"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_change_of_any_byte_is_found(data: st.DataObject) -> None:
     raw = bytearray(text().encode())
@@ -92,7 +92,7 @@ def test_a_change_of_any_byte_is_found(data: st.DataObject) -> None:
         read(bytes(raw))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_cutting_inserting_and_exchanging_lines_is_found(data: st.DataObject) -> None:
     lines = text().splitlines(keepends=True)
@@ -226,7 +226,7 @@ def test_a_disclosed_step_is_checked_and_repeated_without_the_others() -> None:
         disclose(text(), 12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_disclosed_step_that_was_changed_does_not_lead_to_the_root(data: st.DataObject) -> None:
     raw = disclose(text(), 5)

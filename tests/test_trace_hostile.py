@@ -114,7 +114,7 @@ def used(name: str, made: str, whole: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["digits", *CASES])
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_a_trace_with_anything_in_it_is_refused_or_told(name: str, data: st.DataObject) -> None:
     whole = text() if name == "digits" else traced(name)

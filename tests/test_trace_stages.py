@@ -170,7 +170,7 @@ def test_an_initializer_that_is_fed_with_another_value_is_repeated_with_that() -
         assert {d.outcome for d in done} == {"equal"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_a_change_of_any_byte_is_found(data: st.DataObject) -> None:
     raw = bytearray(traced("nested").encode())
@@ -204,7 +204,7 @@ def digests(row: Any) -> Iterator[tuple[Any, str]]:
             yield place, "after" if key == "writes" else "sha256"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_a_forged_digest_is_found_by_the_discipline_or_by_repeating(data: st.DataObject) -> None:
     text = traced("nested")

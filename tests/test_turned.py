@@ -59,7 +59,7 @@ def test_with_any_batch_the_schedule_is_the_same() -> None:
     check_any_batch(turned(40, 24, second=True))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(st.integers(8, 200), st.integers(8, 200), st.integers(1, 3), st.booleans())
 def test_threads_give_the_bytes_of_one(rows: int, columns: int, batch: int, second: bool) -> None:
     net = turned(rows, columns, batch, second)

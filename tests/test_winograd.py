@@ -140,7 +140,7 @@ def test_the_passes_keep_the_bits_and_go_block_by_block() -> None:
     assert outputs(done, made.feeds) == outputs(program, made.feeds)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.tuples(
         st.integers(1, 2), st.integers(16, 33), st.integers(3, 21), st.integers(3, 21),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from math import copysign
 
 from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
 
@@ -92,6 +93,14 @@ def free_axes(*roots: Expr) -> dict[int, frozenset[Axis]]:
             own |= free[id(c)]
         free[id(e)] = own - frozenset(bound(e))
     return free
+
+
+def is_plus_zero(e: Expr | None) -> bool:
+    """Whether e is the float +0: out of bounds it changes no sum that began at +0."""
+    match e:
+        case Const(float(value)):
+            return value == 0 and copysign(1, value) > 0
+    return False
 
 
 def is_move(e: Expr) -> bool:

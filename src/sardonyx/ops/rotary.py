@@ -20,9 +20,9 @@ from sardonyx.ops.sizes import numbers
 @dataclass(frozen=True, slots=True)
 class Turn:
     """How pairs of elements are turned: the cosine and sine of each (batch, place, pair), how many
-    of a head's elements have a pair, whether pairs are neighbours or else an element of the first
-    half and one of the second, and whether each operation is rounded and the other elements are
-    moved, as in the function body of onnx's schema, or all is rounded once."""
+    of a head's elements have a pair (0: all), whether pairs are neighbours or else an element of
+    the first half and one of the second, and whether each operation is rounded and the other
+    elements are moved, as in the function body of onnx's schema, or all is rounded once."""
 
     cos: Tensor
     sin: Tensor
@@ -46,7 +46,6 @@ def rotary_embedding(
     """x (batch, heads, sequence, elements) or (batch, sequence, num_heads * elements); the caches
     (positions, pairs) with position_ids (batch, sequence), else (batch, sequence, pairs)."""
     places = places_of(x)
-    size = x.shape[3] if x.rank == 4 else split(x, num_heads).shape[3]
     cos, sin = cos_cache, sin_cache
     if position_ids is None:
         k.need_shape(cos, (*places, *cos.shape[2:]), "cos_cache")
@@ -56,8 +55,8 @@ def rotary_embedding(
         cos, sin = gathered(
             k, cos, sin, places, lambda b, s: wrapped(position_ids[b, s], cos_cache.shape[0])
         )
-    part = rotary_embedding_dim or size
-    return embedded(k, x, num_heads, Turn(cos, sin, part, bool(interleaved), as_body=True))
+    turn = Turn(cos, sin, rotary_embedding_dim, bool(interleaved), as_body=True)
+    return embedded(k, x, num_heads, turn)
 
 
 def places_of(x: Tensor) -> tuple[Dim, Dim]:
@@ -114,7 +113,9 @@ def rotate(
 
     x: the heads by any three axes, of which place(...) gives those of cos and sin."""
     *places, width = x.shape
-    size, part = numbers((width, turn.part), "the elements of a head and those that are turned")
+    size, part = numbers(
+        (width, turn.part or width), "the elements of a head and those that are turned"
+    )
     if part % 2 or part > size:
         raise InvalidModel(f"{part} of the {size} elements of a head do not make pairs")
     half = part // 2

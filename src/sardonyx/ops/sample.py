@@ -237,12 +237,11 @@ def deform_conv(
         return found if factors is None else found * factors[(n, a, *i)]
 
     columns = k.compute((*x.shape[:2], *image), column, dtype)
-    load = weight_loader(columns, channels)
 
     def element(n: Axis, g: Expr, m: Expr, o: Sequence[Axis]) -> Expr:
         def term(c: Expr, r: Sequence[Expr]) -> tuple[Expr, Expr]:
             place = [i + j * d for i, d, j in zip(o, win.output, r, strict=True)]
-            column = load((n, g * channels + c, *place))
+            column = columns.guard((n, g * channels + c, *place))
             return column, weight((g * filters + m, c, *r))
 
         return sum_of_products(k, channels, size, term)

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as cartesian
-from math import copysign, prod
+from math import prod
 
 from sardonyx.dims import product
-from sardonyx.kernel.expr import Axis, Buffer, Cast, Const, Expr, Fold, Load, alu, cast, const, lift
+from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, alu, cast, const, lift
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.walk import walk
+from sardonyx.kernel.walk import is_plus_zero, walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
 from sardonyx.passes.widen import HALVES
@@ -117,7 +117,7 @@ def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
     x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
     if isinstance(x, Cast) and x.x.dtype in HALVES:
         x = x.x
-    if not isinstance(x, Load) or not x.dtype.is_float or not _is_zero(x.default):
+    if not isinstance(x, Load) or not x.dtype.is_float or not is_plus_zero(x.default):
         return None
     return fold, x
 
@@ -144,14 +144,6 @@ def _apart(s: Compute) -> tuple[Compute, Compute] | None:
     term = cast(Load(x.buffer, within, x.mode, x.default), fold.dtype)
     rest = rewrite(s.expr, {fold: Load(sums, tuple(map(found.get, range(rank), x.index)))})
     return Compute(sums, axes, Fold("sum", fold.axes, (term,))), replace(s, expr=rest)
-
-
-def _is_zero(default: Expr | None) -> bool:
-    """Whether what is read out of bounds is +0, which changes no sum that began at +0."""
-    match default:
-        case Const(float(value)):
-            return value == 0 and copysign(1, value) > 0
-    return False
 
 
 def _extent(a: Axis) -> int:

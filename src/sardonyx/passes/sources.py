@@ -21,7 +21,7 @@ def source_of(launch: Launch) -> str | None:
     terms = None if found is None else factors(found)
     if terms is not None:
         return name_of(launch, terms[0])
-    return transformed(launch) or _sampled(launch)
+    return _transformed(launch) or _sampled(launch)
 
 
 def convolution(launch: Launch) -> Fold | None:
@@ -40,7 +40,7 @@ def _is_window(e: Fold) -> bool:
     return found is not None and all(isinstance(x, Load) for x in found)
 
 
-def transformed(launch: Launch) -> str | None:
+def _transformed(launch: Launch) -> str | None:
     """The tensor whose patches a convolution by tiles transforms first."""
     first = transform_in(launch.kernel)
     if first is None:

@@ -15,9 +15,9 @@ from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.c99.spelling import suffix
 from sardonyx.kernel.c99.strips import is_along, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text
-from sardonyx.kernel.expr import Axis, Const, Fold, Load
+from sardonyx.kernel.expr import Axis, Fold, Load
 from sardonyx.kernel.folds import LANES
-from sardonyx.kernel.walk import free_axes, walk
+from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
 
 Folding = Callable[[str], list[str]]
 Steps = Callable[[str, str], list[str]]
@@ -79,9 +79,8 @@ def _is_sampled(guard: Load) -> bool:
     another element is loaded where it is not, and 0 taken in its place."""
     asked = [i for i, c in zip(guard.index, checked(guard), strict=True) if c]
     told = any(isinstance(e, Load) for e in walk(*asked))
-    zero = isinstance(guard.default, Const) and str(guard.default.value) == "0.0"
     some = all(isinstance(d, int) and d > 0 for d in guard.buffer.shape)
-    return told and zero and some and guard.dtype is t.float32
+    return told and some and guard.dtype is t.float32 and is_plus_zero(guard.default)
 
 
 def is_ranked(fold: Fold) -> bool:

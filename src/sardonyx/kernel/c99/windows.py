@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import copysign
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, product, substitute
@@ -22,7 +21,7 @@ from sardonyx.kernel.c99.contract import LANES, Walk, factors, flat
 from sardonyx.kernel.c99.place import checked
 from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
-from sardonyx.kernel.walk import free_axes, walk
+from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +113,7 @@ KINDS = ((t.float32, t.float32), (t.uint8, t.int8))  # of X and W
 def _is_border(default: Expr | None) -> bool:
     if not isinstance(default, Const) or default.dtype is not t.float32:
         return isinstance(default, Const)
-    return default.value == 0 and copysign(1, default.value) > 0
+    return is_plus_zero(default)
 
 
 def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
