@@ -200,10 +200,11 @@ def differences(found: Mapping[str, Array], expected: Mapping[str, Array]) -> li
 def _difference(name: str, found: Array, want: Array) -> str:
     if (found.dtype, found.shape) != (want.dtype, want.shape):
         return f"{name}: {found.dtype}{found.shape}, not {want.dtype}{want.shape}"
-    rows = [np.ascontiguousarray(x).reshape(-1).view(f"u{x.itemsize}") for x in (found, want)]
+    part = found.real.itemsize
+    rows = [np.ascontiguousarray(x).reshape(-1).view(f"u{part}") for x in (found, want)]
     at = np.flatnonzero(rows[0] != rows[1])
     shown = ", ".join(f"[{i}] {rows[0][i]:x} not {rows[1][i]:x}" for i in at[:3])
-    return f"{name}: {len(at)} of {found.size} differ: {shown}"
+    return f"{name}: {len(at)} of {len(rows[0])} differ: {shown}"
 
 
 def main_c(program: Program, source: Source) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_the_report_on_a_rules_second_model_names_that_rule(rule: Rule, tmp_path
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.id)
 def test_a_rule_is_a_page(rule: Rule) -> None:
     """What, Why, Example and Limits."""
-    text = rule.check.__doc__ or ""
+    text = inspect.getdoc(rule.check) or ""
     assert re.match(r"\S.*?\.\n", text, re.S), text
     for word in ("Why: ", "Example: ", "Limits: "):
-        assert text.count(f"\n    {word}") == 1, f"{rule.id}: {word}"
+        assert text.count(f"\n{word}") == 1, f"{rule.id}: {word}"

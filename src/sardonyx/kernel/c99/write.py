@@ -92,6 +92,8 @@ class Expression:
                     y = f"({y}, {literal(0, e.dtype)})"
         if isinstance(a, Const) and e.dtype is t.int64:
             x = f"(int64_t){x}"
+        if e.dtype.kind == "c":  # gcc 11 loads both halves of a vector of these under one mask
+            condition = f"(sx_hidden({bare(condition)}))"
         if not first and not second:
             return self._name(e, block, f"({condition} ? {x} : {y})")
         name = self.texts[e, block] = self.names.fresh("v")
