@@ -1,4 +1,5 @@
-"""Rows of two elements that a condition guards, which gcc 12 makes wrong vectors of, and gcc 11 of complex ones."""
+"""Rows of two elements behind a condition: gcc 12 makes wrong vectors of them, gcc 11 of complex
+ones."""
 
 from __future__ import annotations
 

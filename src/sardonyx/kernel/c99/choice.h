@@ -22,13 +22,17 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 #else
 #define SX_TUNED
 #endif
+/* SX_WHOLE: SX_OWN, with all inlined that it calls, also by a pointer that it hands on: at -Og gcc 14 to 16 see which
+   function that is too late for always_inline, which is an error. */
 #if defined(__GNUC__) || defined(__clang__)
 #define SX_TILE static __inline__ __attribute__((always_inline, unused))
 #define SX_OWN static __attribute__((noinline, unused)) SX_TUNED
+#define SX_WHOLE __attribute__((flatten)) SX_OWN
 #define SX_LINES __attribute__((aligned(64)))
 #else
 #define SX_TILE static inline
 #define SX_OWN static
+#define SX_WHOLE SX_OWN
 #define SX_LINES
 #endif
 #define SX_CHUNK 252 /* the most rows of a chunk: a multiple of all full tiles */

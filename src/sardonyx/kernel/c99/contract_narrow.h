@@ -273,7 +273,7 @@ SX_TILE void sx_n_blocks(const sx_chunk *c, int64_t b, int64_t nb, int done) {
   } while (k < terms);
 }
 /* As sx_rows, of one run that all rows take. */
-SX_OWN void sx_contract_narrow_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
+SX_WHOLE void sx_contract_narrow_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {
   int64_t at[4 * SX_CHUNK], b, nb;
   char room[64 * 2 * SX_CHUNK + 64];
   char *const acc = (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63);

@@ -251,7 +251,7 @@ static const sx_target sx_b_target = {1, 4, SX_B_ROWS, 1024, 0 SX_B_TILES(SX_BIT
 #endif
 #ifdef SX_AMX
 #define SX_B_KIND(name, tile)                                                                              \
-  SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
+  SX_WHOLE void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {    \
     if (!sx_m_rows(&sx_b_target, g, first, count, b0, b1))                                                 \
       sx_rows(&sx_b_target, tile, 0, 0, g, first, count, b0, b1);                                          \
   }                                                                                                        \

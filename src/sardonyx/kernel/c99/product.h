@@ -381,7 +381,7 @@ SX_TILE void sx_units(sx_some *some, const sx_product *g, int64_t chunk, int64_t
 }
 #define SX_KIND(name, target, tile) SX_KIND_OF(name, target, tile, 0, 0)
 #define SX_KIND_OF(name, target, tile, half, small)                                                         \
-  SX_OWN void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {      \
+  SX_WHOLE void name##_rows(const sx_product *g, int64_t first, int64_t count, int64_t b0, int64_t b1) {    \
     sx_rows(&target, tile, half, small, g, first, count, b0, b1);                                           \
   }                                                                                                         \
   SX_KIND_WITH(name, target)
