@@ -84,7 +84,8 @@ typedef uint16_t __mmask16;
 static inline __m512 _mm512_maskz_mov_ps(__mmask16 m, __m512 a) SX_EACH_LANE(m >> i & 1 ? a.lane[i] : 0.0f)
 static inline __m512 _mm512_mask_mov_ps(__m512 a, __mmask16 m, __m512 b) SX_EACH_LANE(m >> i & 1 ? b.lane[i] : a.lane[i])
 static inline __m512 _mm512_maskz_loadu_ps(__mmask16 m, const float *p) SX_EACH_LANE(m >> i & 1 ? p[i] : 0.0f)
-static inline __m256 _mm512_castps512_ps256(__m512 v) { __m256 r; memcpy(&r, &v, sizeof r); return r; }
+/* always_inline: gcc 13 stops with an internal error where it makes a copy of this for its one use */
+static inline __attribute__((always_inline)) __m256 _mm512_castps512_ps256(__m512 v) { __m256 r; memcpy(&r, &v, sizeof r); return r; }
 static inline __m512 sx_rounded(__m512 v) SX_EACH_LANE(__builtin_rintf(v.lane[i]))
 #define _mm512_roundscale_ps(v, how) ((void)sizeof(char[(how) == 4 ? 1 : -1]), sx_rounded(v))
 static inline int32_t sx_converted(float x) {
