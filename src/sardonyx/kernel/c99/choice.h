@@ -35,6 +35,13 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 #define SX_WHOLE SX_OWN
 #define SX_LINES
 #endif
+/* SX_ONE_BY_ONE: before a loop that is not to be one of vectors. gcc 16 makes vectors of addresses that are asked for,
+   and lacks their registers for sums elsewhere in the function: 1.07 times as long. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 14
+#define SX_ONE_BY_ONE _Pragma("GCC novector")
+#else
+#define SX_ONE_BY_ONE
+#endif
 #define SX_CHUNK 252 /* the most rows of a chunk: a multiple of all full tiles */
 #define SX_PASS 1024 /* the most terms of a pass */
 #define SX_BATCH 40 /* rows of one block that are finished together, at least: their sums stay in the first cache */

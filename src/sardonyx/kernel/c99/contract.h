@@ -274,6 +274,7 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
       }
     } else {
       int64_t i;
+      SX_ONE_BY_ONE
       for (i = 0; nb < 4 && i < terms && soon != (uintptr_t)w; i += 4, soon += 64) {
         SX_LATER(soon);
         if (nb == 2) SX_LATER(soon + 4 * (uintptr_t)wb);
