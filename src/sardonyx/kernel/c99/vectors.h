@@ -235,6 +235,8 @@ SX_OP double sx_limit_f64(double limit) {
 /* gcc unrolls short loops before it looks for vectors, and then finds none among selections. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
 #define sx_rolled() _Pragma("GCC unroll 1")
+#elif defined(__clang__)
+#define sx_rolled() _Pragma("clang loop unroll(disable)")
 #else
 #define sx_rolled()
 #endif
