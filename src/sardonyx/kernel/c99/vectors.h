@@ -222,7 +222,11 @@ SX_OP double sx_limit_f64(double limit) {
    its own takes in only what is marked always_inline. clang interleaves by itself, once told how much. */
 #if defined(__clang__)
 #define SX_PRAGMA(text) _Pragma(#text)
+#if defined(__AVX512F__)
+#define sx_abreast(n) SX_PRAGMA(clang loop interleave_count((n + 1) / 2))
+#else
 #define sx_abreast(n) SX_PRAGMA(clang loop interleave_count(n))
+#endif
 #define SX_TOGETHER
 #elif defined(__GNUC__) && __GNUC__ >= 8 && defined(__x86_64__) && defined(__FMA__)
 #define sx_abreast(n)
