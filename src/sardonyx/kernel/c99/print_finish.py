@@ -151,8 +151,7 @@ def _in_parts(
             values = zip(cut, texts, strict=True)
             body += [f"{made[e]} = {bare(x)};" for e, x in values]
             lanes = [lane] if _names(body, given[c.lanes]) else []
-            rolled = "sx_rolled() " if before else ""
-            head = f"{rolled}for (int64_t l = 0; l < {LANES}; l++) {{"
+            head = f"sx_rolled() for (int64_t l = 0; l < {LANES}; l++) {{"
             body = [*before, head, *lanes, *body, "}"]
             if not _names(body, *own.values()):
                 own, step = {}, []

@@ -101,7 +101,7 @@ def _in_sixteens(
     base, lane = names.fresh("b"), names.fresh("l")
     whole = [
         f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{",
-        f"for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
+        f"sx_rolled() for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
         f"const int64_t {i} = {base} + {lane};",
         *body,
         *step(lane),
