@@ -23,9 +23,12 @@ SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to);
 SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const char *x, const float *w, int64_t r0,
                      int64_t r1, float *acc) {
   const int64_t kw = taps ? taps : g->kw, step = g->step, down = 4 * g->ha * g->xs, apart = 4 * g->wa * g->xt;
-  const int64_t by = 4 * g->wb * g->xt, by3 = 3 * by, by5 = 5 * by;
+  int64_t by = 4 * g->wb * g->xt, by3 = 3 * by, by5 = 5 * by;
   const sx_piece zero = sx_zero();
   int64_t r, q;
+  SX_HIDE(by);
+  SX_HIDE(by3);
+  SX_HIDE(by5);
 #define SX_FROM(t) sx_v16 s##t = sx_zero16();
   SX_SPANS(SX_FROM)
 #define SX_WITH(f, i) o.f = sx_madd(zero, v.f, o.f);
@@ -55,9 +58,11 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
   }
 #define SX_TAPS                                             \
   {                                                         \
-    const char *const at6 = at + 6 * by, *const at12 = at6 + 6 * by; \
+    const char *at6 = at + 6 * by, *at12 = at6 + 6 * by;    \
     const sx_v16 v = sx_load16(w);                          \
     (void)at6, (void)at12;                                  \
+    SX_HIDE(at6);                                         \
+    SX_HIDE(at12);                                        \
     SX_SPANS(SX_TAP)                                         \
     w += step, at += apart;                                 \
   }
