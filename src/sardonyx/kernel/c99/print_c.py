@@ -20,6 +20,7 @@ import numpy as np
 
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
+from sardonyx.kernel.c99.outer import outer
 from sardonyx.kernel.c99.place import Block, place
 from sardonyx.kernel.c99.prelude import prelude as prelude
 from sardonyx.kernel.c99.spelling import SPELLING as SPELLING
@@ -149,7 +150,7 @@ def wrapped(start: str, items: Sequence[str], end: str) -> list[str]:
 def indented(lines: Sequence[str]) -> list[str]:
     """The lines of a function's body, indented by their braces."""
     depth, out = 1, []
-    for line in lines:
+    for line in outer(lines):
         depth -= line.startswith("}")
         out.append("  " * depth + line)
         depth += line.endswith("{")

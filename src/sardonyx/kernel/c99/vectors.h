@@ -236,13 +236,21 @@ SX_OP double sx_limit_f64(double limit) {
 #define SX_TOGETHER
 #endif
 
-/* gcc unrolls short loops before it looks for vectors, and then finds none among selections. */
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
-#define sx_rolled() _Pragma("GCC unroll 1")
-#elif defined(__clang__)
+/* gcc unrolls short loops before it looks for vectors, and then finds none among selections. Of clang the older
+   versions do so too; the later do not miss them, if the loop around is not one that they make vectors of (sx_outer). */
+#if defined(__clang__) && __clang_major__ < 16
 #define sx_rolled() _Pragma("clang loop unroll(disable)")
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define sx_rolled() _Pragma("GCC unroll 1")
 #else
 #define sx_rolled()
+#endif
+
+/* Before a loop around one over lanes (outer.py). */
+#if defined(__clang__) && __clang_major__ >= 16
+#define sx_outer() _Pragma("clang loop vectorize(disable)")
+#else
+#define sx_outer()
 #endif
 
 /* Integers in the order of float32, -0 before +0. There are 0x7fffff NaNs of each sign: moved by so
