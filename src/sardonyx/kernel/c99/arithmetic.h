@@ -89,8 +89,9 @@ SX_FN int64_t sx_tmod_i64(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 
 
 /* An index that a comparison decides, or what guards a complex number. gcc 12 reads elsewhere where
    it vectorises such a loop (table[x <= y] reads table[-1]), gcc 11 not at all (a pair under a
-   mask); they do not vectorise what they cannot see. */
-#if defined(__GNUC__) && !defined(__clang__)
+   mask); they do not vectorise what they cannot see. clang makes vectors of steps through a table, by gathers: twice
+   as long. */
+#if defined(__GNUC__) || defined(__clang__)
 SX_FN int64_t sx_hidden(int64_t i) {
   __asm__("" : "+r"(i));
   return i;
