@@ -157,6 +157,12 @@ SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 #define SX_B_ROWS 6
 #endif
 
+/* clang would add once for both ways that terms are taken, and keep all that is to be added until then. */
+#if defined(__clang__) && defined(__x86_64__)
+#define SX_B_PIN(sum) __asm__("" : "+v"(sum))
+#else
+#define SX_B_PIN(sum) ((void)0)
+#endif
 #define SX_B_OVER(M) M(0) M(1) M(2) M(3) M(4) M(5)
 /* Tiles: n rows of one block each, each sum a variable with a name. Weights stay in registers. */
 SX_TILE void sx_b_one(const int n, const int whole, SX_PARAMETERS(uint8_t, int8_t, int32_t)) {
@@ -192,7 +198,7 @@ SX_TILE void sx_b_one(const int n, const int whole, SX_PARAMETERS(uint8_t, int8_
     while (k != end) {
 #ifdef sx_b_both
 #define SX_B_SECOND(f, i) const sx_bytes v##f = sx_b_load((const void *)(v + 64 + 4 * SX_B_WIDE * i));
-#define SX_B_BOTH(f, i) o.f = sx_b_both(o.f, q, w##f, r, v##f);
+#define SX_B_BOTH(f, i) o.f = sx_b_both(o.f, q, w##f, r, v##f); SX_B_PIN(o.f);
 #define SX_B_EIGHT(t)                                                              \
   if (n > t) {                                                                     \
     const sx_four q = sx_b_part(x##t + k, 4), r = sx_b_part(x##t + k + 4, 4);      \
