@@ -246,6 +246,13 @@ SX_OP double sx_limit_f64(double limit) {
 #define sx_rolled()
 #endif
 
+/* Sixteen numbers that older versions of clang leave in memory: they lie in one line of the cache. */
+#if defined(__clang__) && __clang_major__ < 16
+#define sx_lined() __attribute__((aligned(64)))
+#else
+#define sx_lined()
+#endif
+
 /* Before a loop around one over lanes (outer.py). */
 #if defined(__clang__) && __clang_major__ >= 16
 #define sx_outer() _Pragma("clang loop vectorize(disable)")

@@ -84,7 +84,7 @@ def extremes(
         return [*lines, f"const float {name} = {result};"]
     inner = _in_sixteens(names, e.axes[-1], bodies[-1], lambda lane: step(f"{parts}[{lane}]"))
     return [
-        f"int32_t {parts}[{LANES}];",
+        f"sx_lined() int32_t {parts}[{LANES}];",
         f"for (int l = 0; l < {LANES}; l++) {parts}[l] = {start};",
         *nest(heads[:-1], bodies[:-1], inner),
         f"const float {name} = sx_{e.kind}16_f32({parts});",
