@@ -66,9 +66,7 @@ def test_rows_that_are_points_of_one_loop_wait_around_it() -> None:
     (launch,) = optimise(lower(softmax(values(1, 5, 40, 500)).graph())).launches
     text = print_scheduled(launch.kernel, threads=True).text
     lines = [line.strip() for line in text.splitlines()]
-    assert lines.index(WAITS) < next(
-        i for i, x in enumerate(lines) if "for (int64_t p" in x
-    )
+    assert lines.index(WAITS) < next(i for i, x in enumerate(lines) if "for (int64_t p" in x)
     assert text.count("if (was0 >= 0)") == 3  # beside a strip, beside what is left, at the end
 
 

@@ -49,7 +49,11 @@ def calls_of(
             if by not in codes:
                 codes[by], made = array(by)
                 names.given[by] = f"{codes[by]}[{lane}]"
-            lines += [*made, f"sx_lined() float {p}[{LANES}];", f"sx_picks_f32({p}, {codes[by]}, {table});"]
+            lines += [
+                *made,
+                f"sx_lined() float {p}[{LANES}];",
+                f"sx_picks_f32({p}, {codes[by]}, {table});",
+            ]
             names.given[x] = f"{p}[{lane}]"
             continue
         found = looked_up(x)

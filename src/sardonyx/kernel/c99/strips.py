@@ -89,8 +89,9 @@ def array_of(
     f, each = names.fresh("f"), f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
     element, (text,) = evaluate(names, [value])
     text, others = bare(text), "" if width == WHOLE else " = {0}"
-    head = [f"sx_lined() float {f}[{LANES}]{others};", f"sx_rolled() {each}", *used(here, [*element, text])]
-    return f, [*head, *element, f"{f}[{lane}] = {text};", "}"]
+    head = [f"sx_lined() float {f}[{LANES}]{others};", f"sx_rolled() {each}"]
+    lines = [*used(here, [*element, text]), *element, f"{f}[{lane}] = {text};", "}"]
+    return f, [*head, *lines]
 
 
 def varying(roots: tuple[Expr, ...], axis: Axis, names: Writer) -> Iterator[Expr]:
