@@ -78,7 +78,7 @@ typedef struct {
 #define SX_WRITTEN(p) ((void)0)
 #define SX_LATER(p) ((void)0)
 #endif
-/* SX_HIDE(k): k is not known from here on. gcc would count with the addresses of many rows, for which there are no
+/* SX_HIDE(k): k is not known from here on. Compilers would count with the addresses of many rows, for which there are no
    registers, in its place, or compute before a branch what both of its ways begin with, or before a loop what
    follows it, and spill sums. */
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)

@@ -61,9 +61,9 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
     const char *at6 = at + 6 * by, *at12 = at6 + 6 * by;    \
     const sx_v16 v = sx_load16(w);                          \
     (void)at6, (void)at12;                                  \
-    SX_HIDE(at6);                                         \
-    SX_HIDE(at12);                                        \
-    SX_SPANS(SX_TAP)                                         \
+    SX_HIDE(at6);                                           \
+    SX_HIDE(at12);                                          \
+    SX_SPANS(SX_TAP)                                        \
     w += step, at += apart;                                 \
   }
     if (taps == 3) {
