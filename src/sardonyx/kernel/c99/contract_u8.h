@@ -154,7 +154,7 @@ SX_TILE sx_b16 sx_b_zero16(void) { sx_b16 r; SX_B_EACH(SX_B_CLEAR) return r; }
 #if defined(sx_b_both) && SX_B_PIECES == 2 && defined(__clang__)
 #define SX_B_ROWS 4
 #elif defined(sx_b_both) && SX_B_PIECES == 2
-#define SX_B_ROWS 5 /* weights of two fours want registers; clang wants more of them */
+#define SX_B_ROWS 5 /* weights of two fours want registers; clang has none left with five rows */
 #else
 #define SX_B_ROWS 6
 #endif

@@ -90,8 +90,8 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     value = stored(names, value, s.expr, s.buffer)
     store = names.assign(s.buffer, [names.given[a] for a in s.axes], value)
     apart = "" if s.buffer.dtype.is_packed else "sx_apart() "  # lanes then share bytes
-    vector = width.isdigit() and LANES >= int(width) >= SHORTEST
-    rolled = "sx_rolled() " if vector else ""  # gcc would unroll so short a loop first
+    vector = width.isdigit() and int(width) >= SHORTEST
+    rolled = "sx_rolled() " if vector else ""  # compilers would unroll so short a loop first
     head = f"{before}{rolled}{apart}for (int64_t l = 0; l < {width}; l++) {{"
     return [head, lane, *element, store, "}"]
 

@@ -41,14 +41,10 @@ def print_walk(s: Compute, found: Iterate, names: Writer) -> list[str]:
     first, end = names.spans.get(inner) or ("0", f"{rows} * {columns}")
     begin = [f"{first} / {columns}", f"{first} % {columns}"] if first != "0" else ["0", "0"]
     advance = [f"if (++{at[inner]} == {columns}) {{", f"{at[inner]} = 0;", f"{at[outer]}++;", "}"]
-    declared = f"int64_t {q} = {first}, {at[outer]} = {begin[0]}, {at[inner]} = {begin[1]};"
-    if inner.extent == 1:
-        at[inner], advance = "0", [f"{at[outer]}++;"]
-        declared = f"int64_t {q} = {first}, {at[outer]} = {first};"
     lines = [
         *heads,
         "{",
-        declared,
+        f"int64_t {q} = {first}, {at[outer]} = {begin[0]}, {at[inner]} = {begin[1]};",
         *(line for n in AT_ONCE for line in _together(n, s, found, names, at, (q, end, advance))),
         f"for (; {q} < {end}; {q}++) {{",
         *_element(s, names, at, {}),
@@ -72,9 +68,8 @@ def _together(
     lines = [f"for (; {q} + {n} <= {end}; {q} += {n}) {{"]
     states, places = [], []
     for _ in range(n):
-        moving = {a: (names.fresh(text[0]), text) for a, text in at.items() if text != "0"}
-        lines += [f"const int64_t {new} = {text};" for new, text in moving.values()]
-        place = {**at, **{a: new for a, (new, _) in moving.items()}}
+        place: dict[Expr, str] = {a: names.fresh(text[0]) for a, text in at.items()}
+        lines += [f"const int64_t {new} = {at[a]};" for a, new in place.items()]
         before, (start,) = _given(names, [found.start], place, {})
         states.append(names.fresh("v"))
         places.append(place)
