@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
+from bodies import as_function, one, ran
 from test_passes import values
-
-from sardonyx.engines import make_engine
-from sardonyx.loading import load
-from sardonyx.types import Array
 
 HEADS, SIZE, LENGTH, ROOM = 3, 8, 5, 16
 POSITIONS = np.array([[4, 0, 15, -1, 2], [1, 1, 3, 8, 0]], np.int64)
@@ -26,36 +21,7 @@ def model(kind: type, whole: int, placed: bool, how: dict[str, Any]) -> tuple[An
     feeds = {"x": values(1, *shape).astype(kind)}
     feeds |= {name: values(i, *rows).astype(kind) for i, name in ((2, "cos"), (3, "sin"))}
     feeds |= {"at": POSITIONS} if placed else {}
-    info = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-        for n, v in feeds.items()
-    ]
-    node = helper.make_node("RotaryEmbedding", list(feeds), ["y"], **how)
-    graph = helper.make_graph([node], "g", info, [helper.make_empty_tensor_value_info("y")])
-    graph.output[0].CopyFrom(
-        helper.make_tensor_value_info("y", info[0].type.tensor_type.elem_type, None)
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]), feeds
-
-
-def as_function(made: onnx.ModelProto) -> onnx.ModelProto:
-    """The model whose node calls the schema's own body as a function of the model."""
-    schema: Any = onnx.defs.get_schema("RotaryEmbedding", 23)
-    node = made.graph.node[0]
-    types = [x.type.SerializeToString() for x in made.graph.input]
-    body = onnx.FunctionProto.FromString(
-        schema.get_context_dependent_function(node.SerializeToString(), types)
-    )
-    body.domain, body.name = "local", "Body"
-    del body.attribute[:]
-    called = helper.make_node("Body", list(node.input), ["y"], domain="local")
-    graph = helper.make_graph([called], "g", made.graph.input, made.graph.output)
-    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("local", 1)]
-    return helper.make_model(graph, opset_imports=opsets, functions=[body], ir_version=10)
-
-
-def ran(made: onnx.ModelProto, feeds: dict[str, Array], engine: str) -> bytes:
-    return make_engine(load(made.SerializeToString()), engine).run(feeds)["y"].tobytes()
+    return one("RotaryEmbedding", 23, feeds, **how), feeds
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])

@@ -32,13 +32,13 @@ Definition: TypeAlias = Callable[..., Any]
 Defined = TypeVar("Defined", bound=Definition)
 INTERNAL = "sardonyx"  # the domain of operators that only Sardonyx itself puts in a graph
 FAMILIES = (
-    "activation", "affine_grid", "attention", "bitcast", "cast", "col2im", "constant", "control",
-    "conv", "conv_transpose", "cumulative", "detection", "einsum", "elementwise", "gather", "image",
-    "integer", "linalg", "linear_attention", "matmul", "microsoft", "ml_features", "ml_labels",
-    "ml_linear", "ml_svm", "ml_text", "ml_trees", "movement", "nonzero", "norm", "pad", "pool",
-    "pool_lp", "qlinear", "quantize", "random", "recurrent", "reduce", "reshape", "resize", "roi",
-    "rotary", "sample", "scatter", "sequence", "shape", "softmax", "spectrum", "text", "top_k",
-    "training", "unique", "winograd",
+    "activation", "affine_grid", "attention", "bitcast", "cast", "causal_conv", "col2im",
+    "constant", "control", "conv", "conv_transpose", "cumulative", "detection", "einsum",
+    "elementwise", "gather", "image", "integer", "linalg", "linear_attention", "loss", "matmul",
+    "microsoft", "ml_features", "ml_labels", "ml_linear", "ml_svm", "ml_text", "ml_trees",
+    "movement", "nonzero", "norm", "pad", "pool", "pool_lp", "qlinear", "quantize", "random",
+    "recurrent", "reduce", "reshape", "resize", "roi", "rotary", "sample", "scatter", "sequence",
+    "shape", "softmax", "spectrum", "text", "top_k", "training", "unique", "winograd",
 )  # fmt: skip
 
 

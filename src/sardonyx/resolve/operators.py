@@ -6,6 +6,7 @@ deprecated, the numbers of inputs and outputs, the names, types and form of attr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
@@ -37,6 +38,8 @@ FLAGS = (
     "storage_order", "training_mode", "transA", "transB", "transBatchA", "transBatchB",
     "unidirectional", "upper",
 )  # fmt: skip
+# ONNX's inference does not come back from some equations of Einsum that are none: "i,i-", "i..j".
+EQUATION = re.compile(rb"(?:[a-zA-Z, ]|\.\.\.)*(?:->(?:[a-zA-Z ]|\.\.\.)*)?")
 SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 
 
@@ -120,6 +123,11 @@ def check_node(node: NodeProto, schema: OpSchema, what: str) -> None:
             )
         if name in FLAGS and attribute.type == A.INT and attribute.i not in (0, 1):
             raise InvalidModel(f"{what}: its attribute {name!r} is {attribute.i}, expected 0 or 1")
+        if (schema.domain, schema.name) == ("", "Einsum") and not EQUATION.fullmatch(attribute.s):
+            raise InvalidModel(
+                f"{what}: its equation {attribute.s.decode(errors='replace')!r} has something else "
+                "than letters, commas, ellipses (...) and one arrow (->)"
+            )
     for name, known in schema.attributes.items():
         if known.required and name not in stated:
             raise InvalidModel(f"{what} lacks its attribute {name!r}")
