@@ -173,9 +173,13 @@ def _per_target(
         return k.fold("or", (users,), lambda j: _sure(when(c, n, j, True) or lift(True, t.bool_)))
 
     shape = (targets, x.shape[0])
-    always = whole and not (weights.counts == 0).any()
-    has = None if always else k.compute(shape, any_there, t.bool_)
-    if has is None or aggregate not in ("MIN", "MAX"):
+    if whole and not (weights.counts == 0).any():
+        return k.compute(shape, total, x.dtype), None
+    if aggregate == "SUM" and (weights.values[weights.present] > 0).all():
+        sums = k.compute(shape, total, x.dtype)
+        return sums, k.compute(shape, lambda c, n: sums[c, n] > 0, t.bool_)
+    has = k.compute(shape, any_there, t.bool_)
+    if aggregate not in ("MIN", "MAX"):
         return k.compute(shape, total, x.dtype), has
     return k.compute(shape, lambda c, n: where(has[c, n], total(c, n), 0.0), x.dtype), has
 
