@@ -124,7 +124,7 @@ class Forms:
                 return dim
             case Axis(_, extent):
                 return 0 if extent == 1 else atom(e)
-            case Cast(x, dtype) if _holds_all(x.dtype, dtype):
+            case Cast(x, dtype) if _holds_all(x.dtype, dtype) or self._is_small(x, dtype):
                 return self._forms[x]
             case Where(cond, x, y) if e.dtype.is_integer:
                 a, b = self._forms[x], self._forms[y]
@@ -135,12 +135,19 @@ class Forms:
                 return self._opaque(e.dtype, "load", buffer, *(self._forms[i] for i in index))
         return self._opaque(e.dtype, e)
 
+    def _is_small(self, x: Expr, target: DType) -> bool:
+        """Whether x is a uint64 that int64 holds."""
+        of = x.dtype is t.uint64 and target is t.int64
+        return of and self.holds(target.max - self._forms[x])
+
     def _alu(self, op: str, dtype: DType, args: list[Dim]) -> Dim:
         rule = ARITHMETIC.get(op) if dtype is t.int64 else None
         if rule is not None and all(_bounded(a) == (True, True) for a in args):
             return rule(*args)
         if op in ("min", "max"):
             return extreme(op, args[0], args[1])
+        if op == "shr" and isinstance(args[1], int) and 0 <= args[1] < dtype.bits:
+            return floordiv(args[0], 1 << args[1])
         if op in DIVISIONS and self.holds(args[1] - 1):
             whole = floordiv(args[0], args[1])
             if op in ("idiv", "imod") or self.holds(args[0]):

@@ -1,13 +1,14 @@
 """Trees of ai.onnx.ml as tables that a kernel walks.
 
-    nodes[s] = ((feature, rank of the threshold), (next if false, next if true))
+    child[s] + (the test of row s holds): the row that a step leads to
 
 Every node mode becomes one of two tests, x <= threshold and x == threshold, and a NaN goes to the
 true side where the node's flag says so: `x > t` is `x <= t` with the sides exchanged, `x < t` is
-`x <= the number before t`, membership in a set is a search for x in a small tree of its own. A
-leaf leads to itself, so that a walk may go on past its end; in place of a threshold it has what
-the forest pays out there. Inner nodes come first, a tree's nodes in the order of a walk that goes
-to the true side first; so half of the steps go to the neighbouring row.
+`x <= the number before t`, membership in a set is a search for x in a small tree of its own. The
+two sides of a node are neighbouring rows, the false one first, so that what a test gives is added
+to an address that does not wait for it; a node that several others lead to has a row for each. The
+test of a leaf never holds, and its child is itself, so that a walk may go on past its end. A
+tree's rows are in the order of a walk that goes to the true side first.
 """
 
 from __future__ import annotations
@@ -43,16 +44,18 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Forest:
-    """nodes: (rows, 2, 2), integers as wide as the thresholds, whose ranks they hold. tests:
-    (rows,) uint8, EQ for x == threshold, and MISSING where a NaN goes to the true side; None where
-    all are 0.
-    roots: (trees,). Rows from `inner` on are leaves. depth: of the longest walk. leaves: for each
-    tree the payouts of its leaves, in the order of their rows. features: the least number."""
+    """(rows,) each: feature, child; threshold, its rank; leaf, which leaf the row is, of all
+    trees together (0 where it is none); tests, uint8, EQ for x == threshold, and MISSING where a
+    NaN goes to the true side, None where all are 0.
+    roots: (trees,). depth: of the longest walk. leaves: for each tree the payouts of its leaves.
+    features: the least number of them."""
 
-    nodes: Array
+    feature: Array
+    threshold: Array
+    child: Array
+    leaf: Array
     tests: Array | None
     roots: Array
-    inner: int
     depth: int
     leaves: tuple[tuple[Payout, ...], ...]
     features: int
@@ -112,38 +115,52 @@ def member(
 def plant(nodes: Sequence[Node], roots: Sequence[int], dtype: DType) -> Forest:
     """The forest of the trees at `roots`, in their order. InvalidModel where a tree has a cycle."""
     limit = 4 * len(nodes) + SHARED
-    inner: list[Node] = []
-    leaves: list[Node] = []
-    links: list[tuple[int, int]] = []  # of inner rows: >= 0 an inner row, < 0 the leaf row ~n
+    rows: list[Node] = []
+    child: list[int] = []
+    leaf: list[int] = []
     starts: list[int] = []
     payouts: list[tuple[Payout, ...]] = []
-    depth = 0
+    depth = count = 0
     for root in roots:
-        first, firsts = len(leaves), len(inner)
-        order, row, tree_depth = _ordered(nodes, root)
+        order, tree_depth = _ordered(nodes, root)
+        sides: dict[int, int] = {}
+        leaves = {n: count + i for i, n in enumerate(n for n in order if nodes[n].kind == LEAF)}
+        tree = [root]
         for n in order:
-            if nodes[n].kind == LEAF:
-                row[n] = ~len(leaves)
-                leaves.append(nodes[n])
-            else:
-                row[n] = len(inner)
-                inner.append(nodes[n])
-        links += [(row[n.no], row[n.yes]) for n in inner[firsts:]]
-        starts.append(row[root])
-        payouts.append(tuple(n.pays for n in leaves[first:]))
+            if n not in leaves:
+                sides[n] = len(rows) + len(tree)
+                tree += (nodes[n].no, nodes[n].yes)
+        starts.append(len(rows))
+        child += [sides.get(n, len(rows) + i) for i, n in enumerate(tree)]
+        leaf += [leaves.get(n, 0) for n in tree]
+        rows += [nodes[n] for n in tree]
+        payouts.append(tuple(nodes[n].pays for n in leaves))
+        count += len(leaves)
         depth = max(depth, tree_depth)
-        if len(inner) + len(leaves) > limit:
+        if len(rows) > limit:
             raise LimitExceeded(f"the trees share nodes and have more than {limit} together")
-    return _tabled(inner, len(leaves), links, starts, tuple(payouts), depth, dtype)
+    inner = np.array([n.kind != LEAF for n in rows])
+    tests = np.array([EQ * (n.kind == EQ) + MISSING * n.missing for n in rows], np.uint8) * inner
+    rank = ranks(np.array([n.threshold for n in rows], dtype.numpy))
+    return Forest(
+        feature=np.array([n.feature for n in rows], np.int64) * inner,
+        threshold=rank * inner,
+        child=np.array(child, np.int64),
+        leaf=np.array(leaf, np.int64),
+        tests=tests if tests.any() else None,
+        roots=np.array(starts, np.int32),
+        depth=depth,
+        leaves=tuple(payouts),
+        features=max((n.feature for n in rows if n.kind != LEAF), default=-1) + 1,
+    )
 
 
-def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], dict[int, int], int]:
-    """The nodes of one tree, true sides first; an empty row for each; the length of the longest
-    walk."""
+def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], int]:
+    """The nodes of one tree, true sides first; the length of the longest walk."""
     need(0 <= root < len(nodes), f"the root {root} is not one of {len(nodes)} nodes")
     order: list[int] = []
     height: dict[int, int] = {}
-    row: dict[int, int] = {}
+    seen: set[int] = set()
     stack = [(root, False)]
     while stack:
         n, done = stack.pop()
@@ -151,11 +168,11 @@ def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], dict[int, int
         if done:
             height[n] = 1 + max(height[node.yes], height[node.no])
             continue
-        if n in row:
+        if n in seen:
             if n not in height:
                 raise InvalidModel(f"the tree of node {root} has a cycle through node {n}")
             continue
-        row[n] = 0
+        seen.add(n)
         order.append(n)
         if node.kind == LEAF:
             height[n] = 0
@@ -163,50 +180,20 @@ def _ordered(nodes: Sequence[Node], root: int) -> tuple[list[int], dict[int, int
         for side in (node.yes, node.no):
             if not 0 <= side < len(nodes):
                 raise InvalidModel(f"node {n} leads to {side}, which is not there")
-            if side in row and side not in height:
+            if side in seen and side not in height:
                 raise InvalidModel(f"the tree of node {root} has a cycle through node {side}")
         stack += [(n, True), (node.no, False), (node.yes, False)]
-    return order, row, height[root]
-
-
-def _tabled(
-    inner: Sequence[Node],
-    leaves: int,
-    links: Sequence[tuple[int, int]],
-    starts: Sequence[int],
-    payouts: tuple[tuple[Payout, ...], ...],
-    depth: int,
-    dtype: DType,
-) -> Forest:
-    count, rows = len(inner), len(inner) + leaves
-    word = np.dtype(f"int{dtype.bits}")
-    table = np.zeros((rows, 2, 2), word)
-    table[:count, 0, 0] = [n.feature for n in inner]
-    table[:count, 0, 1] = ranks(np.array([n.threshold for n in inner], dtype.numpy))
-    to = np.array(links, word).reshape(-1, 2)
-    table[:count, 1] = np.where(to < 0, count + ~to, to)
-    table[count:, 1] = np.arange(count, rows, dtype=word)[:, None]
-    tests = np.zeros(rows, np.uint8)
-    tests[:count] = [EQ * (n.kind == EQ) + MISSING * n.missing for n in inner]
-    begin = np.array(starts, np.int32)
-    features = max((n.feature for n in inner), default=-1) + 1
-    return Forest(
-        table,
-        tests if tests.any() else None,
-        np.where(begin < 0, count + ~begin, begin).astype(np.int32),
-        count,
-        depth,
-        payouts,
-        features,
-    )
+    return order, height[root]
 
 
 def ranks(x: Array) -> Array:
-    """Integers in the order of floats, one for both zeros; NaN, to which nothing is equal or less,
-    below them all. Integers, since what a walk waits for is most of all its comparison."""
+    """Unsigned integers in the order of floats, one for both zeros; NaN, to which nothing is equal
+    or less, is 0, below them all. Integers, since what a walk waits for is most of all its
+    comparison."""
     word = np.iinfo(f"int{8 * x.itemsize}")
     bits = (x + x.dtype.type(0)).view(word.dtype)
-    return np.where(np.isnan(x), word.min, np.where(bits < 0, bits ^ word.max, bits))
+    rank = np.where(np.isnan(x), 0, np.where(bits < 0, ~bits, bits ^ word.min))
+    return rank.view(f"uint{word.bits}")
 
 
 def sets(members: Array) -> Iterator[list[float]]:

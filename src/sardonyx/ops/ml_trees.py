@@ -216,7 +216,7 @@ def _features(k: Builder, x: Tensor, wide: DType, forest: Forest) -> Tensor:
     given = rows(x)
     found = given.shape[1]
     if isinstance(found, int):
-        need(found > 0 or forest.inner == 0, "the input has no features")
+        need(found > 0 or forest.features == 0, "the input has no features")
         need(found >= forest.features, f"a node tests feature {forest.features - 1} of {found}")
     return in_type(k, given, wide)
 

@@ -102,14 +102,12 @@ def collect(
     check_targets(forest, targets)
     weights = weigh(forest, targets, x.dtype, aggregate)
     single = targets == 1 and bool(weights.present.all())
-    nodes = forest.nodes.copy()
-    held = weights.values.view(nodes.dtype) if single else weights.offsets
     if not single and not len(weights.values):
         return k.compute((targets, x.shape[0]), lambda c, n: lift(0.0, x.dtype)), _never(
             k, x, targets
         )
-    nodes[forest.inner :, 0, 1] = held
-    paid = _payouts(k, forest, nodes, x, x.dtype if single else t.uint32)
+    held = weights.values if single else weights.offsets.astype(np.uint32)
+    paid = _payouts(k, forest, held[forest.leaf], x)
     if single:
         total = k.compute((1, x.shape[0]), lambda c, n: _fold(k, aggregate, forest, paid, n))
         return total, None
@@ -190,57 +188,61 @@ def _sure(e: Expr | None) -> Expr:
     return e
 
 
-def _payouts(k: Builder, forest: Forest, nodes: Array, x: Tensor, dtype: DType) -> Tensor:
-    """(trees, n): what the walk of each tree finds in place of a threshold."""
-    tests = forest.tests
-    only_orders = tests is not None and not (tests & EQ).any()
-    if tests is not None and only_orders:
-        nodes[: forest.inner, 0, 0] += forest.features * (tests[: forest.inner] // MISSING)
-        tests = None
-    kinds = None if tests is None else k.constant(tests)
-    walk = _Walk(k.constant(nodes), kinds, _ranks(k, x, forest.features if only_orders else 0))
-    roots = k.constant(forest.roots)
-    shape = (len(forest.roots), x.shape[0])
+def _payouts(k: Builder, forest: Forest, held: Array, x: Tensor) -> Tensor:
+    """(trees, n): what is held, of (rows,), where the walk of each tree ends."""
+    tests, feature = forest.tests, forest.feature
+    width, sides = 1 << max(forest.features - 1, 0).bit_length(), 1
+    if tests is not None and not (tests & EQ).any():
+        feature = feature + width * (tests // MISSING)
+        tests, sides = None, 2
+    link = forest.child * (sides * width) + feature
+    fits = link.max() <= np.iinfo(forest.threshold.dtype).max
+    nodes = np.zeros((len(link) + 1, 2), forest.threshold.dtype if fits else np.uint64)
+    nodes[:-1, 0], nodes[:-1, 1] = link, forest.threshold
+    walk = _Walk(
+        k.constant(nodes),
+        None if tests is None else k.constant(np.append(tests, tests[:1] * 0)),
+        _ranks(k, x, forest.features, width, sides),
+    )
+    roots, payouts = k.constant(forest.roots), k.constant(np.append(held, held[:1] * 0))
 
     def found(tree: Expr, n: Expr) -> Expr:
         def step(s: Expr) -> Expr:
             return walk.ahead(s, n)
 
         start = cast(roots[tree], t.int64)
-        return walk.payout(k.iterate(len(nodes), start, step, forest.depth), dtype)
+        return payouts[k.iterate(len(nodes), start, step, forest.depth)]
 
-    return k.compute(shape, found, dtype)
-
-
-def _nan(word: DType) -> Expr:
-    """The rank of NaN in what is tested."""
-    return lift((1 << (word.bits - 1)) - 1, word)
+    return k.compute((len(forest.roots), x.shape[0]), found, payouts.dtype)
 
 
-def _ranks(k: Builder, x: Tensor, twice: int) -> Tensor:
-    """The ranks of x (ml_forest.ranks), but that of NaN, which is above them all. twice: so many
-    features again behind the first, where that of NaN is below them all: it is at most any
-    threshold there, which tests the nodes that lead a NaN to the true side."""
-    word = t.int64 if x.dtype is t.float64 else t.int32
-    most = _nan(word)
+def _ranks(k: Builder, x: Tensor, features: int, width: int, sides: int) -> Tensor:
+    """(n, sides * width): the ranks of x (ml_forest.ranks), but that of NaN, which is above them
+    all. On a second side that of NaN is below them all: it is at most any threshold there, which
+    tests the nodes that lead a NaN to the true side. What is behind the features is never read."""
+    word, least = (t.uint64, t.int64.min) if x.dtype is t.float64 else (t.uint32, t.int32.min)
+    most = lift(word.max, word)
 
-    def rank(nan: Expr, *i: Expr) -> Expr:
-        bits = alu("bits", x[i] + 0.0)
-        return where(alu("isnan", x[i]), nan, where(bits < 0, bits ^ most, bits))
+    def rank(nan: Expr, n: Expr, f: Expr) -> Expr:
+        value = x[n, f] if width == features else where(f < features, x[n, f], 0.0)
+        bits = alu("bits", value + 0.0)
+        found = cast(where(bits < 0, ~bits, bits ^ least), word)
+        return where(alu("isnan", value), nan, found)
 
-    if not twice:
-        return k.compute(x.shape, lambda *i: rank(most, *i), word)
-    found = k.tensor((x.shape[0], 2 * twice), word)
-    sides = found.reshaped((x.shape[0], 2, twice))
+    if sides == 1:
+        return k.compute((x.shape[0], width), lambda n, f: rank(most, n, f), word)
+    found = k.tensor((x.shape[0], sides * width), word)
+    apart = found.reshaped((x.shape[0], sides, width))
     k.compute(
-        sides.shape, lambda n, side, f: rank(where(side.eq(0), most, ~most), n, f), into=sides
+        apart.shape, lambda n, side, f: rank(where(side.eq(0), most, ~most), n, f), into=apart
     )
     return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk:
-    """x: the ranks of what is tested."""
+    """nodes: (rows + 1, 2), child * the number of ranks + feature, and the rank of the threshold.
+    x: (n, a power of two), the ranks of what is tested."""
 
     nodes: Tensor
     tests: Tensor | None
@@ -248,19 +250,19 @@ class _Walk:
 
     def ahead(self, s: Expr, n: Expr) -> Expr:
         """The row that a step from s leads to; leaves lead to themselves."""
-        return cast(self.nodes[s, 1, cast(self._holds(s, n), t.int64)], t.int64)
+        link, columns = self.nodes[s, 0], int(self.x.shape[1])  # type: ignore[arg-type]
+        value = self.x[n, cast(link & (columns - 1), t.int64)]
+        child = alu("shr", link, columns.bit_length() - 1)
+        return cast(child, t.int64) + cast(self._holds(s, value), t.int64)
 
-    def _holds(self, s: Expr, n: Expr) -> Expr:
-        """Whether the test of row s holds for input row n."""
-        value = self.x[n, cast(self.nodes[s, 0, 0], t.int64)]
-        threshold = self.nodes[s, 0, 1]
+    def _holds(self, s: Expr, value: Expr) -> Expr:
+        """Whether the test of row s holds for a rank."""
+        threshold = self.nodes[s, 1]
+        value = cast(value, threshold.dtype)
         if self.tests is None:
             return value <= threshold
         test = cast(self.tests[s], t.int32)
+        nan = lift(self.x.dtype.max, threshold.dtype)
         equal = value.eq(threshold)
         holds = equal | ((test & EQ).eq(0) & (value <= threshold))
-        return holds | ((test >= MISSING) & value.eq(_nan(value.dtype)))
-
-    def payout(self, s: Expr, dtype: DType) -> Expr:
-        held = self.nodes[s, 0, 1]
-        return alu("bits", held) if dtype.is_float else held.cast(dtype)
+        return holds | ((test >= MISSING) & value.eq(nan))

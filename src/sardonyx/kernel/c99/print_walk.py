@@ -11,7 +11,7 @@ matter which of them is long.
 
 from __future__ import annotations
 
-from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, is_chosen, stored
 from sardonyx.kernel.expr import Expr, Fold, Iterate, Load
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import walk
@@ -80,7 +80,8 @@ def _together(
     for place, state in zip(places, states, strict=True):
         before, (after,) = _given(names, [found.step], place, {found.axis: state})
         then = names.fresh("v")
-        lines += [*before, f"const int64_t {then} = {bare(after)};"]
+        text = f"sx_hidden({bare(after)})" if is_chosen(found.step) else bare(after)
+        lines += [*before, f"const int64_t {then} = {text};"]
         lines += [f"{changed} |= {then} ^ {state};"] if changed else []
         lines += [f"{state} = {then};"]
     lines += [f"if ({changed} == 0) break;"] if changed else []
