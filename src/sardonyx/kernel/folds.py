@@ -20,13 +20,13 @@ TERMS = 1 << 28  # terms of one fold that are evaluated at once
 
 def identity(e: Fold) -> int | float | bool:
     """What a fold without terms gives."""
-    if e.kind in ("min", "max"):
-        if e.dtype.is_float:
-            return float("inf") if e.kind == "min" else float("-inf")
-        if e.dtype.kind == "b":
-            return e.kind == "min"
-        return e.dtype.max if e.kind == "min" else e.dtype.min
-    return {"dot": 0, "sum": 0, "prod": 1, "and": True, "or": False}[e.kind]
+    if e.dtype.kind == "b":
+        return e.kind in ("min", "and")
+    if e.kind in ("min", "max") and e.dtype.is_float:
+        return float("inf") if e.kind == "min" else float("-inf")
+    if e.kind in ("min", "max", "and"):
+        return e.dtype.min if e.kind == "max" else e.dtype.max
+    return int(e.kind == "prod")
 
 
 def is_free(e: Fold) -> bool:
@@ -67,9 +67,9 @@ def select(e: Fold, terms: Array) -> Array:
     """min, max, and, or: no order, so NumPy's reduction serves but for the sign of zeros."""
     match e.kind:
         case "and":
-            return np.asarray(np.logical_and.reduce(terms, axis=0))
+            return np.asarray(np.bitwise_and.reduce(terms, axis=0))
         case "or":
-            return np.asarray(np.logical_or.reduce(terms, axis=0))
+            return np.asarray(np.bitwise_or.reduce(terms, axis=0))
         case "min":
             found = np.minimum.reduce(terms, axis=0)
         case _:

@@ -37,7 +37,7 @@ from sardonyx.kernel.ir import (
 from sardonyx.kernel.walk import bound, children, walk
 
 KNOWN = (Const, Size, Axis, Local, Load, Alu, Cast, Where, Fold, Iterate)
-FOLD_DTYPES = {"and": "b", "or": "b", "min": "fiub", "max": "fiub"}  # the others: "fiu"
+FOLD_DTYPES = {"and": "ub", "or": "ub", "min": "fiub", "max": "fiub"}  # the others: "fiu"
 
 
 def _alu_result(e: Alu) -> bool:

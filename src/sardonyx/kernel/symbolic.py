@@ -33,6 +33,7 @@ from sardonyx.kernel.expr import (
     Size,
     Where,
 )
+from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store
 from sardonyx.types import Array, DType
 
@@ -198,18 +199,12 @@ class _Run:
             if e.kind == "dot":
                 term = _alu("mul", e.dtype, [term, self.value(e.terms[1], inner)])
             total = term if total is None else _alu(op, e.dtype, [total, term])
-        return _identity(e) if total is None else total
+        return int(identity(e)) if total is None else total
 
 
 FOLDS = {
     "dot": "add", "sum": "add", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or",
 }  # fmt: skip
-
-
-def _identity(e: Fold) -> Dim:
-    if e.dtype is t.bool_:
-        return e.kind in ("and", "min")
-    return {"prod": 1, "min": e.dtype.max, "max": e.dtype.min}.get(e.kind, 0)
 
 
 def _place(buffer: Buffer, at: tuple[int, ...]) -> int | None:

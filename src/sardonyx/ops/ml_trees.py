@@ -14,6 +14,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, lift, where
+from sardonyx.ops.ml_collect import AGGREGATES, collect
 from sardonyx.ops.ml_common import (
     DOMAIN,
     TRANSFORMS,
@@ -29,7 +30,6 @@ from sardonyx.ops.ml_common import (
 )
 from sardonyx.ops.ml_encoding import indexed, listed
 from sardonyx.ops.ml_forest import Forest
-from sardonyx.ops.ml_walk import AGGREGATES, collect
 from sardonyx.ops.registry import operator, refused
 from sardonyx.types import Array, DType
 

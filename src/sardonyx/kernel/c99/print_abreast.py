@@ -33,7 +33,7 @@ INLINE = re.compile(
     r"sx_(?:fma|bits|nan|canon|either|isnan|atleast|atmost|clip|between|minrank|maxrank|minranked|maxranked|min16|max16|sum16)_f32|sx_near_b?f16|sx_(?:widen|nears|narrow|look_up)_f16|sx_picks?_f32"
     r"|sx_(?:bits|nan|raised|lowered|limit)_f64|sx_float_i64|sx_(?:raised|lowered|limit)_f32|sx_(?:min|max)_(?:f32|i32|i64)|sx_(?:float|turned)_i32|sx_contract|sx_across_(?:8|16|32|wide)"
 )
-ANY = re.compile(r"\bsx_(?!status|abreast|apart|lined|outer|rolled|trap)\w+\(")
+ANY = re.compile(r"\bsx_(?!status|abreast|apart|lined|outer|rolled|trap|turn)\w+\(")
 LIMIT = re.compile(r"\bsx_limit_f(?:32|64)\([^()]*\)")
 FUNCTION = re.compile(r"^(?:static(?: SX_APART)?|SX_FN) void @\w*\(.*?^}$", re.M | re.S)
 

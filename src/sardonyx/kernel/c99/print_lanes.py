@@ -137,6 +137,8 @@ def _width(s: Compute, fold: Fold) -> int:
     axis = lanes_of(s)
     if has_bytes(s, axis) or is_short(fold, axis) or few_of(fold, axis) is not None:
         return LANES
+    if fold.kind == "and":
+        return LANES if isinstance(axis.extent, int) and axis.extent < FEWER else FEWER
     if _turned(fold, axis) is not None or not isinstance(axis.extent, int):
         return LANES
     addresses = (flat(e) for x in fold.terms for e in walk(x) if isinstance(e, Load))
@@ -177,7 +179,8 @@ def _folding(
         widened = print_widened(fold, names, one, axis, lane, here)
         rolled = "sx_rolled() " if is_least(fold) or is_ranked(fold) else ""
         wide = Wide(fold, names, axis, lane, here, width)
-        some = _some(wide, one) if width > LANES or _turned(fold, axis) else None
+        many = width > LANES or fold.kind == "and" or _turned(fold, axis) is not None
+        some = _some(wide, one) if many else None
 
         def simple(each: str) -> list[str]:
             first = [f"{kind} {acc}[{width}];", f"{each[:-2]} {one} = {start};"]
@@ -224,7 +227,11 @@ def _some(w: Wide, acc: str) -> Folding | None:
     and stores its sum once."""
     fold, names = w.fold, w.names
     axis, loads = fold.axes[-1], [e for e in walk(*fold.terms) if isinstance(e, Load)]
-    if fold.kind != "dot" or fold.when is not None or any(any(checked(e)) for e in loads):
+    if (
+        fold.kind not in ("dot", "and")
+        or fold.when is not None
+        or any(any(checked(e)) for e in loads)
+    ):
         return None
     terms = axis.extent
     if isinstance(terms, int) and terms < TERMS:
@@ -252,10 +259,10 @@ def _some(w: Wide, acc: str) -> Folding | None:
     def folding(each: str) -> list[str]:
         full = found is not None and f" < {w.width};" in each
         count, steps = (BLOCK, eight) if full else (TERMS, whole)
-        left = [] if is_multiple(terms, count) else [f"for (; {r} < {n}; {r}++) {{"]
+        left = [] if is_multiple(terms, count) else [f"for (; {r} < {n}; {r}++) {{", "sx_turn();"]
         rest = [*left, each, *one, "}", "}"] if left else []
         head = f"for (; {r} + {count} <= {n}; {r} += {count}) {{"
-        first = turning if full else []
+        first = ["sx_turn();", *(turning if full else [])]
         return ["{", f"int64_t {r} = 0;", head, *first, each, *steps, "}", "}", *rest, "}"]
 
     return folding

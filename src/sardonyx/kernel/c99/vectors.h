@@ -253,6 +253,14 @@ SX_OP double sx_limit_f64(double limit) {
 #define sx_lined()
 #endif
 
+/* First in a loop around one over lanes: gcc takes two turns of it in one loop over lanes (unroll and jam), of which
+   it makes no vectors, unless there is something that it must not move. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define sx_turn() __asm__ __volatile__("")
+#else
+#define sx_turn() (void)0
+#endif
+
 /* Before a loop around one over lanes (outer.py). */
 #if defined(__clang__) && __clang_major__ >= 16
 #define sx_outer() _Pragma("clang loop vectorize(disable)")
