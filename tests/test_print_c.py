@@ -32,7 +32,8 @@ BUILDS = [
 SANITIZED = ("-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 COMPUTED = tuple(d for d in DTYPES if d.compute == d.name)
 FOLDS = {
-    "dot": "fiu", "sum": "fiu", "prod": "fiu", "min": "fiub", "max": "fiub", "and": "b", "or": "b",
+    "dot": "fiu", "sum": "fiu", "prod": "fiu", "min": "fiub", "max": "fiub",
+    "and": "ub", "or": "ub",
 }  # fmt: skip
 
 

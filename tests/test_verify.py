@@ -262,6 +262,7 @@ def _grow(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
     return st.one_of(
         st.builds(alu, two, inner, inner),
         st.builds(alu, st.sampled_from(["idiv", "imod", "tdiv", "fmod"]), inner, st.integers(1, 6)),
+        st.builds(alu, st.just("shr"), inner, st.integers(0, 3)),
         st.builds(where, cond, inner, inner),
     )
 
@@ -301,6 +302,7 @@ MEANING = {
     "imod": lambda a, b: a % b,
     "tdiv": lambda a, b: abs(a) // b * (1 if a >= 0 else -1),
     "fmod": lambda a, b: abs(a) % b * (1 if a >= 0 else -1),
+    "shr": lambda a, b: a >> b,
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b,
@@ -351,3 +353,9 @@ def test_constant_tables_bound_the_indices_they_hold() -> None:
     x, k = x_of(9), Builder(1)
     table = k.constant(np.array([8, 0, 3], np.int64))
     assert traps(k, k.compute((3,), lambda i: x[table[i]]), x) == 0
+
+
+def test_constant_tables_of_uint64_bound_what_is_shifted_out_of_them() -> None:
+    x, k = x_of(9), Builder(1)
+    table = k.constant(np.array([8 << 5 | 3, 31], np.uint64))
+    assert traps(k, k.compute((2,), lambda i: x[cast(alu("shr", table[i], 5), t.int64)]), x) == 0

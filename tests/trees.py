@@ -87,7 +87,8 @@ def regressor(seed: int, name: str, **given: Any) -> Case:
         "target_ids": to,
         "target_weights": weights,
     }
-    feeds = (x_of(rng, 37) if x is None else x,)
+    rows = given.pop("rows", 37)
+    feeds = (x_of(rng, rows) if x is None else x,)
     return Case(
         name,
         "TreeEnsembleRegressor",
@@ -100,7 +101,7 @@ def regressor(seed: int, name: str, **given: Any) -> Case:
 def classifier(seed: int, name: str, **given: Any) -> Case:
     rng = np.random.default_rng(seed)
     labels, kind = given.pop("labels", [10, 20, 30]), given.pop("kind", "all")
-    nodes = grow(rng, given.pop("trees", 7), 5)
+    nodes = grow(rng, given.pop("trees", 7), given.pop("depth", 5))
     targets = given.pop("used", len(labels))
     trees, ids, to, weights = votes(rng, nodes, targets, kind, given.pop("signed", True))
     to = [c + given.get("first", 0) for c in to]
@@ -113,7 +114,7 @@ def classifier(seed: int, name: str, **given: Any) -> Case:
     }
     attributes = {**nodes, **listed, "classlabels_int64s": labels}
     tolerance = given.pop("tolerance", 1e-5)
-    feeds = (x_of(rng, 37, given.pop("dtype", np.float32)),)
+    feeds = (x_of(rng, given.pop("rows", 37), given.pop("dtype", np.float32)),)
     return Case(
         name, "TreeEnsembleClassifier", feeds, {**attributes, **given}, tolerance, outputs=2
     )
