@@ -150,6 +150,7 @@ MANY = [
     regressor(43, "least", depth=4, targets=2, kind="some", aggregate_function="MIN", rows=40),
     regressor(44, "a test for equality", depth=4, modes=MODES, rows=40),
     regressor(45, "leaves alone", depth=0, rows=16),
+    regressor(48, "two words", trees=4, depth=7, modes=MODES[:4], missing=True, rows=50),
     classifier(46, "classes", depth=4, rows=70),
 ]
 
@@ -161,8 +162,8 @@ def test_many_rows_at_once_are_each_row_alone(case: Case) -> None:
         assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(("leaves", "small"), [(32, True), (33, False)])
-def test_trees_of_so_many_leaves_have_masks(leaves: int, small: bool) -> None:
+@pytest.mark.parametrize(("leaves", "words"), [(32, 1), (33, 2), (64, 2), (65, 0)])
+def test_trees_of_so_many_leaves_have_masks(leaves: int, words: int) -> None:
     """A chain: each node's true side is a leaf, the last node's false side too."""
     inner = leaves - 1
     nodes = [branch("BRANCH_LEQ", 0, float(i), False, inner + i, i + 1, t.float32)
@@ -171,9 +172,10 @@ def test_trees_of_so_many_leaves_have_masks(leaves: int, small: bool) -> None:
     nodes += [Node(LEAF, pays=[(0, float(i))]) for i in range(leaves)]
     forest = plant(nodes, [0], t.float32)
     found = masks(forest)
-    assert (found is not None) == small
+    assert (0 if found is None else found.row.shape[1]) == words
     if found is not None:
-        assert sorted(found.leaf[0]) == [*range(32)]
+        seen = found.leaf.reshape(-1).tolist()
+        assert sorted(seen) == sorted([*range(leaves), *[0] * (32 * words - leaves)])
 
 
 def test_the_number_that_folds_bits_tells_them_apart() -> None:

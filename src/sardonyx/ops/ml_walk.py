@@ -103,17 +103,28 @@ def _tested(
     x, at = ranks.by_feature(rows), k.constant(ranks.at[small.row].astype(np.int32))
     thresholds, stay = k.constant(forest.threshold[small.row]), k.constant(small.mask)
     ends = k.constant(held[small.leaf])
+    trees, words, tests = small.row.shape
+
+    def left(tree: Expr, word: Expr, n: Expr) -> Expr:
+        """The leaves that all tests leave."""
+
+        def by(j: Expr) -> Expr:
+            fails = thresholds[tree, word, j] < x[cast(at[tree, word, j], t.int64), n]
+            return stay[tree, word, j] | (cast(fails, t.uint32) - 1)
+
+        return k.fold("and", (tests,), by)
+
+    leaves = k.compute((trees, words, rows), left)
 
     def end(tree: Expr, n: Expr) -> Expr:
-        def left(j: Expr) -> Expr:
-            fails = thresholds[tree, j] < x[cast(at[tree, j], t.int64), n]
-            return stay[tree, j] | (cast(fails, t.uint32) - 1)
+        first, word = leaves[tree, 0, n], lift(0)
+        if words == 2:
+            some = alu("shr", first | (~first + 1), 31)  # 1 where the first word has a leaf
+            first, word = first | (leaves[tree, 1, n] & (some - 1)), 1 - cast(some, t.int64)
+        bit = first & (~first + 1)
+        return ends[tree, word, cast(alu("shr", bit * FOLD, 27), t.int64)]
 
-        leaves = k.fold("and", (stay.shape[1],), left)
-        first = leaves & (~leaves + 1)
-        return ends[tree, cast(alu("shr", first * FOLD, 27), t.int64)]
-
-    return k.compute((len(forest.roots), rows), end, ends.dtype)
+    return k.compute((trees, rows), end, ends.dtype)
 
 
 def _walked(k: Builder, forest: Forest, held: Array, ranks: _Ranks, first: Dim) -> Tensor:
