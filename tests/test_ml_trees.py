@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ml_cases import Case, agree, same_bytes
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 from trees import FEATURES, MODES, classifier, regressor, x_of
 
-from sardonyx import types as t
-from sardonyx.engines import make_engine
 from sardonyx.errors import InvalidModel, LimitExceeded, UnsupportedModel
-from sardonyx.loading import load
-from sardonyx.ops.ml_forest import LEAF, Node, branch, plant
-from sardonyx.ops.ml_masks import BITS, FOLD, masks
 from sardonyx.types import Array
 
 NAN = np.where(
@@ -134,71 +129,6 @@ def test_thresholds_at_the_ends_decide_as_the_comparison_does(at: float) -> None
 def test_sums_go_through_the_trees_in_order() -> None:
     case = regressor(32, "order", trees=30)
     np.testing.assert_array_equal(case.run()[0], slowly(case))
-
-
-def one_by_one(case: Case) -> list[Array]:
-    """The outputs for each row alone: walks."""
-    (x,) = case.feeds
-    rows = [replace(case, feeds=(x[i : i + 1],)).run() for i in range(len(x))]
-    return [np.concatenate(parts) for parts in zip(*rows, strict=True)]
-
-
-MANY = [
-    regressor(40, "one target", depth=4, modes=MODES[:4], rows=50),
-    regressor(41, "NaN to both sides", depth=4, modes=MODES[:4], missing=True, x=NAN),
-    regressor(42, "some trees pay", depth=3, targets=3, kind="some", rows=48),
-    regressor(43, "least", depth=4, targets=2, kind="some", aggregate_function="MIN", rows=40),
-    regressor(44, "a test for equality", depth=4, modes=MODES, rows=40),
-    regressor(45, "leaves alone", depth=0, rows=16),
-    regressor(48, "two words", trees=4, depth=7, modes=MODES[:4], missing=True, rows=50),
-    classifier(46, "classes", depth=4, rows=70),
-]
-
-
-@pytest.mark.parametrize("case", MANY, ids=lambda c: c.name)
-def test_many_rows_at_once_are_each_row_alone(case: Case) -> None:
-    """Small trees are walked for fewer than sixteen rows alone."""
-    for found, expected in zip(case.run(), one_by_one(case), strict=True):
-        assert found.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize(("leaves", "words"), [(32, 1), (33, 2), (64, 2), (65, 0)])
-def test_trees_of_so_many_leaves_have_masks(leaves: int, words: int) -> None:
-    """A chain: each node's true side is a leaf, the last node's false side too."""
-    inner = leaves - 1
-    nodes = [branch("BRANCH_LEQ", 0, float(i), False, inner + i, i + 1, t.float32)
-             for i in range(inner)]  # fmt: skip
-    nodes[-1].no = 2 * inner
-    nodes += [Node(LEAF, pays=[(0, float(i))]) for i in range(leaves)]
-    forest = plant(nodes, [0], t.float32)
-    found = masks(forest)
-    assert (0 if found is None else found.row.shape[1]) == words
-    if found is not None:
-        seen = found.leaf.reshape(-1).tolist()
-        assert sorted(seen) == sorted([*range(leaves), *[0] * (32 * words - leaves)])
-
-
-def test_the_number_that_folds_bits_tells_them_apart() -> None:
-    assert sorted((FOLD << b) % 2**BITS >> 27 for b in range(BITS)) == [*range(BITS)]
-
-
-@pytest.mark.parametrize("rows", [0, 1, 15, 16, 37, 64, 100])
-def test_a_forest_for_any_number_of_rows(rows: int) -> None:
-    """One program: sixteens of rows by their tests, the rest by walks."""
-    case = classifier(47, "any", depth=4, rows=100)
-    (x,) = case.feeds
-    given = helper.make_tensor_value_info("x0", TensorProto.FLOAT, ["n", FEATURES])
-    outputs = [
-        helper.make_tensor_value_info(*made, None)
-        for made in (("y0", TensorProto.INT64), ("y1", TensorProto.FLOAT))
-    ]
-    graph = helper.make_graph([case.node()], "g", [given], outputs)
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
-    for kind in ("machine", "native"):
-        found = make_engine(load(model), kind).run({"x0": x[:rows]})
-        for name, whole in zip(("y0", "y1"), case.run(), strict=True):
-            assert np.asarray(found[name]).tobytes() == whole[:rows].tobytes()
 
 
 def indexed(seed: int, dtype: Any, **given: Any) -> Case:

@@ -20,6 +20,8 @@ from sardonyx.ops.ml_forest import EQ, MISSING, Forest
 from sardonyx.ops.ml_masks import FOLD, ROWS, Masks, masks
 from sardonyx.types import Array, DType
 
+SPARSE = 4  # of so many features at most one is tested: the others have no rank
+
 
 def payouts(k: Builder, forest: Forest, held: Array, x: Tensor) -> list[Tensor]:
     """(trees, rows) of one or two parts of the rows of x, (rows, features): what is held, of
@@ -41,13 +43,14 @@ class _Ranks:
     above them all. On a second side that of NaN is below them all: it is at most any threshold
     there, which tests the nodes that lead a NaN to the true side.
 
-    used: the features that are read. width: of a side, a power of two; what is behind the features
-    is never read. at: (rows of the forest,), which rank each tests. tests: as in Forest, None where
-    all are x <= threshold."""
+    used: how many features are read; chosen: which, None for the first ones. width: of a side, a
+    power of two; what is behind the features is never read. at: (rows of the forest,), which rank
+    each tests. tests: as in Forest, None where all are x <= threshold."""
 
     k: Builder
     x: Tensor
     used: int
+    chosen: Tensor | None
     width: int
     sides: int
     at: Array
@@ -78,7 +81,7 @@ class _Ranks:
 
     def _rank(self, side: Operand, n: Expr, f: Expr) -> Expr:
         least = t.int64.min if self.word is t.uint64 else t.int32.min
-        value = self.x[n, f]
+        value = self.x[n, f if self.chosen is None else cast(self.chosen[f], t.int64)]
         if self.width > self.used:
             value = where(f < self.used, value, 0.0)
         bits = alu("bits", value + 0.0)
@@ -89,11 +92,14 @@ class _Ranks:
 
 
 def _ranks_of(k: Builder, forest: Forest, x: Tensor) -> _Ranks:
-    width, tests = 1 << max(forest.features - 1, 0).bit_length(), forest.tests
-    if tests is None or (tests & EQ).any():
-        return _Ranks(k, x, forest.features, width, 1, forest.feature, tests)
-    at = forest.feature + width * (tests // MISSING)
-    return _Ranks(k, x, forest.features, width, 2, at, None)
+    at, tests, sides = forest.feature, forest.tests, 1
+    used, chosen, known = forest.features, None, np.unique(at)
+    if SPARSE * len(known) < used:
+        at, used, chosen = np.searchsorted(known, at), len(known), k.constant(known)
+    width = 1 << max(used - 1, 0).bit_length()
+    if tests is not None and not (tests & EQ).any():
+        at, tests, sides = at + width * (tests // MISSING), None, 2
+    return _Ranks(k, x, used, chosen, width, sides, at, tests)
 
 
 def _tested(
