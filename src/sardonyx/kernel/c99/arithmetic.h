@@ -111,6 +111,36 @@ SX_FN int64_t sx_imod_i64(int64_t a, int64_t b) {
   return r + (b & (r ^ b) >> 63 & (int64_t)((uint64_t)r | (0 - (uint64_t)r)) >> 63); /* where r != 0 has b's other sign */
 }
 
+/* Of 32 bits. The quotient of two in float64 is never rounded to another whole number, and there are vectors of it;
+   to divide by a constant is quicker still. */
+SX_FN int32_t sx_tdiv_i32(int32_t a, int32_t b) {
+  const int32_t d = ((b == 0) | (b == -1)) ? 1 : b;
+#if defined(__AVX2__) && (defined(__GNUC__) || defined(__clang__))
+  const int32_t q = __builtin_constant_p(b) ? a / d : (int32_t)((double)a / (double)d);
+#else
+  const int32_t q = a / d;
+#endif
+  return b == 0 ? 0 : b == -1 ? (int32_t)(0 - (uint32_t)a) : q;
+}
+
+SX_FN int32_t sx_tmod_i32(int32_t a, int32_t b) {
+  return (int32_t)((uint32_t)a - (uint32_t)sx_tdiv_i32(a, b) * (uint32_t)b);
+}
+
+SX_FN int32_t sx_idiv_i32(int32_t a, int32_t b) {
+  const int32_t q = sx_tdiv_i32(a, b), r = sx_tmod_i32(a, b);
+  return q - ((b != 0) & (r != 0) & ((r ^ b) < 0));
+}
+
+SX_FN int32_t sx_imod_i32(int32_t a, int32_t b) {
+  const int32_t r = sx_tmod_i32(a, b);
+  return r + (b & (r ^ b) >> 31 & (int32_t)((uint32_t)r | (0 - (uint32_t)r)) >> 31);
+}
+
+SX_FN uint32_t sx_tdiv_u32(uint32_t a, uint32_t b) { return b == 0 ? 0 : a / b; }
+
+SX_FN uint32_t sx_tmod_u32(uint32_t a, uint32_t b) { return b == 0 ? a : a % b; }
+
 SX_FN uint64_t sx_tdiv_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
 
 SX_FN uint64_t sx_tmod_u64(uint64_t a, uint64_t b) { return b == 0 ? a : a % b; }

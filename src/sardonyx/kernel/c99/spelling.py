@@ -38,8 +38,8 @@ def _bitwise(sign: str) -> dict[str, str]:
 def _divided(word: str) -> dict[str, str]:
     unsigned = word.replace("idiv", "tdiv").replace("imod", "tmod")
     return {
-        "i": f"({{N}}sx_{word}_i64({{a}}, {{b}}))",
-        "u": f"({{N}}sx_{unsigned}_u64({{a}}, {{b}}))",
+        "i": f"({{N}}sx_{word}_{{v}}({{a}}, {{b}}))",
+        "u": f"({{N}}sx_{unsigned}_{{v}}({{a}}, {{b}}))",
     }
 
 
@@ -123,6 +123,7 @@ def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> st
         all=", ".join(operands[1:]),
         s=suffix(dtype),
         w=f"{dtype.kind}{wide}",
+        v=f"{dtype.kind}{wide}" if dtype.bits >= 32 else "i32",
         T=c_type(dtype),
         U=f"uint{wide}_t",
         N="" if dtype.bits >= 32 and op not in _SIXTY_FOUR else f"({c_type(dtype)})",
@@ -131,7 +132,7 @@ def spell(op: str, dtype: DType, *operands: str, shift: int | None = None) -> st
     )
 
 
-_SIXTY_FOUR = frozenset(("tdiv", "idiv", "imod", "fmod", "abs", "shr"))
+_SIXTY_FOUR = frozenset(("abs", "shr"))
 
 
 def reinterpret(x: str, source: DType, target: DType) -> str:
