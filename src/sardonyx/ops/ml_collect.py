@@ -17,6 +17,7 @@ from sardonyx.kernel.expr import Expr, alu, cast, lift, where
 from sardonyx.ops.ml_common import need
 from sardonyx.ops.ml_forest import Forest, Payout
 from sardonyx.ops.ml_walk import payouts
+from sardonyx.ops.movement import concat
 from sardonyx.types import Array, DType
 
 WEIGHTS = 1 << 27  # more weights than this are refused
@@ -118,15 +119,7 @@ def collect(
 
 def _joined(k: Builder, parts: Sequence[Tensor]) -> Tensor:
     """(targets, rows) of one or two parts of the rows."""
-    if len(parts) == 1:
-        return parts[0]
-    first, last = parts
-    begin = first.shape[1]
-
-    def element(c: Expr, n: Expr) -> Expr:
-        return where(n < begin, first[c, n], last[c, n - begin])
-
-    return k.compute((first.shape[0], begin + last.shape[1]), element)
+    return parts[0] if len(parts) == 1 else concat(k, *parts, axis=1)
 
 
 def _never(k: Builder, x: Tensor, targets: int) -> Tensor:

@@ -1,11 +1,11 @@
 """Small trees without walks: all tests of a tree, for many rows at a time.
 
 A tree's leaves are bits of one word or two, in the order of a walk that goes to the true side
-first. A test that does
-not hold takes away the leaves of its true side; of those that all tests leave, the first is where
-the walk would end: on the way to it each test that holds has only leaves behind it on its other
-side, and each that does not has taken away those before it. Nothing is looked up that depends on
-the row but the leaf itself, so the rows of a tree are the lanes of a vector.
+first. A test that does not hold takes away the leaves of its true side; of those that all tests
+leave, the first is where the walk would end: on the way to it each test that holds has only leaves
+behind it on its other side, and each that does not has taken away those before it. Nothing is
+looked up that depends on the row but the leaf itself, so the rows of a tree are the lanes of a
+vector.
 
 QuickScorer: Lucchese, Nardini, Orlando, Perego, Tonellotto, Venturini, SIGIR 2015.
 """

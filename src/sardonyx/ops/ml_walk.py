@@ -27,10 +27,12 @@ def payouts(k: Builder, forest: Forest, held: Array, x: Tensor) -> list[Tensor]:
     """(trees, rows) of one or two parts of the rows of x, (rows, features): what is held, of
     (leaves,), where each tree ends."""
     ranks = _ranks_of(k, forest, x)
-    small = masks(forest) if ranks.tests is None else None
-    whole: Dim = 0 if small is None else floordiv(x.shape[0], ROWS) * ROWS
+    whole: Dim = floordiv(x.shape[0], ROWS) * ROWS
+    small = masks(forest) if ranks.tests is None and whole != 0 else None
     parts = []
-    if small is not None and whole != 0:
+    if small is None:
+        whole = 0
+    else:
         parts.append(_tested(k, forest, small, held, ranks, whole))
     if whole != x.shape[0] or not parts:
         parts.append(_walked(k, forest, held, ranks, whole))

@@ -279,9 +279,8 @@ class Expression:
             return extremes(self.names, e, name, heads, bodies, (when, guarded, terms[0]))
         step = [f"{name} = {bare(fold_step(e, name, terms))};"]
         inner_lines = under(when, [*guarded, *step])
-        if (
-            e.dtype is t.bool_ and e.kind in ("and", "or") and not _may_trap(e)
-        ):  # further terms change nothing
+        logical = e.dtype is t.bool_ and e.kind in ("and", "or")
+        if logical and not _may_trap(e):  # further terms change nothing
             undecided = name if e.kind == "and" else f"!{name}"
             heads = [head.replace("; ", f"; {undecided} && ", 1) for head in heads]
         start = bare(literal(identity(e), e.dtype))
