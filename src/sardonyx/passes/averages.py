@@ -4,6 +4,7 @@
         =>  For(n, c):  near[i, j] = x[n, c, i - 1, j - 1], 0 around it
                         For(h, w):  y[n, c, h, w] = near[h, w] + near[h, w + 1] + ..
 
+Where windows move by k elements, k rows stand for each row of near, element i in row i % k.
 A plane is in a cache while its windows are taken, and none asks where x ends; floats of 16 bits are
 widened once, in the copy. The terms are added as the 16-way sum adds them; that its partial sums
 begin at +0 is seen only where all terms are -0, so +0 is added once, at the end.
@@ -23,11 +24,12 @@ from sardonyx.kernel.ir import Compute, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_plus_zero, walk
 from sardonyx.passes.program import Program
-from sardonyx.passes.slides import Loops, Slide, bordered, in_loops, in_strips, slides
+from sardonyx.passes.slides import STRIPS, Loops, Slide, bordered, in_loops, in_strips, slides
 from sardonyx.passes.widen import HALVES
 
 NEAR = 1 << 17  # elements of a plane with its borders
 MOST = 49  # terms that stand one behind the other
+DEALT = 4  # elements by which windows move, whose rows are dealt out
 
 
 def near_sums(program: Program) -> Program:
@@ -58,7 +60,8 @@ class _Windows:
 
     def loops(self) -> tuple[Stmt, ...]:
         s, (*above, along) = self.compute, self.slides
-        made = bordered(self.near, self.x, self.slides, const(0, self.near.dtype), self._term)
+        zero, phases = const(0, self.near.dtype), _phases(along)
+        made = bordered(self.near, self.x, self.slides, zero, self._term, phases)
         sums = in_strips(_extent(along.place), lambda at: (self._sum(at),))
         body = [*made, *nested([one.place for one in above], list(sums))]
         return nested(s.axes[: -len(self.slides)], body)
@@ -74,7 +77,9 @@ class _Windows:
         for taps in cartesian(*(range(_extent(a)) for a in self.fold.axes)):
             tap = dict(zip(self.fold.axes, taps, strict=True))
             slides = zip(self.slides, places, strict=True)
-            at = (one.within(place, tap[one.tap]) for one, place in slides)
+            at = [one.within(place, tap[one.tap]) for one, place in slides]
+            if _phases(along) > 1:
+                at[-1:] = along.dealt(last, tap[along.tap])
             terms.append(Load(self.near, tuple(at)))
         given: dict[Expr, Expr] = {along.place: last, self.fold: added(terms)}
         return Store(s.buffer, (*s.axes[:-1], last), rewrite(s.expr, given))
@@ -102,10 +107,17 @@ def _windows(s: Compute) -> _Windows | None:
     places = tuple(one.place for one in found)
     if not found or s.axes[-len(found) :] != places or found[-1].ends() == (0, places[-1].extent):
         return None
-    shape = tuple(one.before + one.size + one.after for one in found)
+    shape = [one.before + one.size + one.after for one in found]
+    if (phases := _phases(found[-1])) > 1:
+        shape[-1:] = phases, -(-shape[-1] // phases)
     if prod(shape) > NEAR or prod(_extent(a) for a in fold.axes) > MOST:
         return None
-    return _Windows(s, fold, x, found, Buffer("near", fold.dtype, shape))
+    return _Windows(s, fold, x, found, Buffer("near", fold.dtype, tuple(shape)))
+
+
+def _phases(along: Slide) -> int:
+    """The rows that a row is dealt out to, so that what neighbouring windows read lies together."""
+    return along.by if along.by <= DEALT and _extent(along.place) >= STRIPS[0] else 1
 
 
 def _sum_of(s: Compute) -> tuple[Fold, Load] | None:

@@ -25,6 +25,7 @@ from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import LANES, PLAIN, in_order, placed, reorder, seen_as
+from sardonyx.passes.repeats import is_repeated
 from sardonyx.passes.sources import convolution, name_of, source_of
 from sardonyx.passes.turns import has_product, keeps_channels, takes_rows, towards, turned, turns
 from sardonyx.types import TensorType
@@ -103,6 +104,8 @@ def _place(launch: Launch, state: _State) -> None:
     if keeps_channels(launch, state.tensors) and _carried(launch, state):
         return
     found, source = convolution(launch), source_of(launch)
+    if source is not None and found is None and launch.writes[0] not in state.towards:
+        source = None if is_repeated(launch, state.program.weights) else source
     if found is not None and source is not None:
         ends = [state.tensors[name] for name in (source, *launch.writes)]
         source = None if _is_thin(found, ends) else source

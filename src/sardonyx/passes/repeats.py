@@ -47,6 +47,13 @@ def _launch(launch: Launch, weights: Mapping[str, Array]) -> Launch:
     return replace(launch, kernel=replace(launch.kernel, body=tuple(body)))
 
 
+def is_repeated(launch: Launch, weights: Mapping[str, Array]) -> bool:
+    """Whether all that a launch does is so made loops of."""
+    known = known_to(launch, weights)
+    found = (isinstance(s, Compute) and _split(s, known) != (s,) for s in launch.kernel.body)
+    return bool(known) and launch.call is None and all(found)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Repeat:
     """An axis, the indices that are its quotient by `times`, and the axis of these."""

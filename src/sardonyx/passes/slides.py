@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sardonyx.dims import atom
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Load, alu, lift
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.program import Launch, Program
@@ -66,6 +66,12 @@ class Slide:
     def within(self, place: Expr, tap: int) -> Expr:
         """The index of a tap where the dimension has its border."""
         return place * self.by + (tap * self.apart + self.start + self.before)
+
+    def dealt(self, place: Expr, tap: int) -> tuple[Expr, Expr]:
+        """Where within(place, tap) is once rows are dealt out to as many as a window moves by: the
+        row, and the index in it."""
+        first = tap * self.apart + self.start + self.before
+        return lift(first % self.by), place + first // self.by
 
     def at(self, place: Expr, tap: int, inside: bool) -> Expr:
         """The index of a tap, or its nearest neighbour inside."""
@@ -137,22 +143,35 @@ def _in_loops(launch: Launch, found: Callable[[Compute], Loops | None]) -> Launc
 
 
 def bordered(
-    near: Buffer, x: Load, found: Sequence[Slide], border: Expr, term: Callable[[Load], Expr]
+    near: Buffer,
+    x: Load,
+    found: Sequence[Slide],
+    border: Expr,
+    term: Callable[[Load], Expr],
+    phases: int = 1,
 ) -> tuple[Stmt, ...]:
     """The statements that make near the plane of x along the slides, each element as a term, in its
-    border."""
+    border. phases: rows that each row is dealt out to, an axis of near where there are several."""
     *above, along = found
     rows = [Axis("i", one.size) for one in above]
+    begin, end = -(-along.before // phases), (along.before + along.size) // phases
 
-    def copy(last: Expr) -> tuple[Stmt, ...]:
-        index, at = list(x.index), [*rows, last]
-        for one, i in zip(found, at, strict=True):
+    def copy(at: Expr, phase: int) -> Store:
+        """The element of a row `phase` at the index `at`."""
+        index, last = list(x.index), at * phases + (phase - along.before)
+        for one, i in zip(found, (*rows, last), strict=True):
             index[one.dimension] = i
-        place = tuple(i + one.before for one, i in zip(found, at, strict=True))
-        return (Store(near, place, term(Load(x.buffer, tuple(index)))),)
+        place = [i + one.before for one, i in zip(above, rows, strict=True)]
+        dealt = [lift(phase), at] if phases > 1 else [at]
+        return Store(near, (*place, *dealt), term(Load(x.buffer, tuple(index))))
+
+    def turn(at: Expr) -> tuple[Stmt, ...]:
+        return tuple(copy(at + begin, phase) for phase in range(phases))
 
     axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(near.shape))
-    return (Compute(near, axes, border), *nested(rows, list(in_strips(along.size, copy))))
+    ends = (*range(along.before, begin * phases), *range(end * phases, along.before + along.size))
+    inner = [*in_strips(end - begin, turn), *(copy(lift(i // phases), i % phases) for i in ends)]
+    return (Compute(near, axes, border), *nested(rows, inner))
 
 
 def in_strips(extent: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> Iterator[Stmt]:
