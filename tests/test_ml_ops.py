@@ -48,10 +48,12 @@ LINEAR = [
     *(linear(f"one score {p}", 1, [5, 6], post_transform=p) for p in ("NONE", "LOGISTIC")),
     *(linear(k.__name__, 3, [5, 6, 9], (X * 3).astype(k)) for k in KINDS),
     linear("a vector", 3, [5, 6, 9], X[0]),
+    linear("scores that are NaN", 3, [5, 6, 9], np.array([[np.inf], [-np.inf], [np.nan], [2]], "f"),
+           coefficients=[-1.0, 0.0, 1.0], intercepts=[0.0] * 3),
     regressor("one target", 1, intercepts=numbers(1)),
     regressor("targets", 3),
     *(regressor(p, 3, intercepts=numbers(3), post_transform=p) for p in TRANSFORMS),
-]
+]  # fmt: skip
 
 
 def svm(name: str, counts: list[int], kind: str, proba: bool = False, **given: Any) -> Case:
@@ -101,6 +103,8 @@ SVM = [
          "kernel_params": [0.0, 0.0, 0.0]},
         1e-5, 1, 2,
     ),
+    svm("far", [1, 1, 1], "POLY", x=X[:1] * np.float32(1e20),
+        support_vectors=[1.0] * 4 + [0.0] * 8, coefficients=[1.0, -2.0, 0.5] * 2),
     *(svr(k, 5, k) for k in ("LINEAR", "RBF", "SIGMOID")),
     svr("POLY", 5, "POLY", support_vectors=[abs(v) for v in numbers(5, FEATURES)]),
     svr("linear", 0, "LINEAR"),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, lift, where
 from sardonyx.ops.common import one_of
+from sardonyx.ops.reduce import is_nan
 from sardonyx.ops.softmax import softmax
 from sardonyx.types import Array, DType
 
@@ -65,24 +65,17 @@ def labels_of(ints: Sequence[int] | None, strings: Sequence[str] | None) -> Arra
 
 def first_greatest(k: Builder, scores: Tensor) -> Tensor:
     """(n,): where each row of (n, c) has its greatest element, the first of equal ones. A NaN is
-    never greater, as with `>`."""
+    never greater, as with `>`, nor is anything greater than a NaN that is the first."""
     n, c = scores.shape
 
-    def ahead(i: Expr, j: Expr) -> Expr:
-        """Whether no other element of row i comes before element j."""
+    low = lift(-np.inf if scores.dtype.is_float else 0, scores.dtype)
 
-        def beaten(o: Expr) -> Expr:
-            return (scores[i, j] < scores[i, o]) | (scores[i, j].eq(scores[i, o]) & (o < j))
+    def first(i: Expr) -> Expr:
+        best = k.fold("max", (c,), lambda j: where(is_nan(scores[i, j]), low, scores[i, j]))
+        equal = k.fold("min", (c,), lambda j: where(scores[i, j].eq(best), j, lift(c) - 1))
+        return where(is_nan(scores[i, 0]), 0, equal)
 
-        return ~k.fold("or", (c,), beaten)
-
-    best = k.compute((n, c), ahead, t.bool_)
-    return k.compute((n,), lambda i: _first(k, best, i, c), t.int64)
-
-
-def _first(k: Builder, chosen: Tensor, i: Expr, count: Dim) -> Expr:
-    found = k.fold("min", (count,), lambda j: j, lambda j: chosen[i, j])
-    return alu("min", found, lift(count) - 1)
+    return k.compute((n,), first, t.int64)
 
 
 def chosen_label(k: Builder, index: Tensor, labels: Array) -> Tensor:

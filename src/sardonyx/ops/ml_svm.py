@@ -145,11 +145,11 @@ def similar(
     given = rows(x)
     features = len(vectors) // count
     columns(given, features, "the support vectors have")
-    given, held = in_type(k, given, t.float32), k.constant(vectors.reshape(count, features))
+    given, held = in_type(k, given, t.float32), k.constant(vectors.reshape(count, features).T)
 
     def near(i: Axis, v: Axis) -> Expr:
         def square(f: Axis) -> Expr:
-            difference = given[i, f] - held[v, f]
+            difference = given[i, f] - held[f, v]
             return difference * difference
 
         return fn.exp(k.sum((features,), square) * -gamma)
@@ -183,18 +183,30 @@ def _decisions(k: Builder, near: Tensor, w: Array, rho: Array, counts: Array) ->
     need(len(w) == (classes - 1) * total, f"there are {len(w)} coefficients")
     need(len(rho) >= len(pairs), f"there are {len(rho)} offsets for {len(pairs)} pairs of classes")
     rows_ = w.reshape(classes - 1, total).astype(np.float64)
-    start = np.concatenate([[0], np.cumsum(counts)])
-    weights = np.zeros((total, len(pairs)))
-    for p, (i, j) in enumerate(pairs):
-        own, other = slice(start[i], start[i + 1]), slice(start[j], start[j + 1])
-        weights[own, p], weights[other, p] = rows_[j - 1, own], rows_[i, other]
-    held, offsets = k.constant(weights), k.constant(rho[: len(pairs)])
+    own = np.split(np.arange(total, dtype=np.int32), np.cumsum(counts)[:-1])
+    both = [np.concatenate([own[i], own[j]]) for i, j in pairs]
+    weights = [np.concatenate([rows_[j - 1, own[i]], rows_[i, own[j]]]) for i, j in pairs]
+    at, held = (k.constant(_side_by_side(x)) for x in (both, weights))
+    ends, offsets = k.constant(np.array([len(x) for x in both])), k.constant(rho[: len(pairs)])
+    most, dense = max(map(len, both)), len(pairs) == 1
+    alike = all(len(x) == most for x in both)
 
     def decision(n: Axis, p: Axis) -> Expr:
-        found = k.dot((total,), lambda v: (cast(near[n, v], t.float64), held[v, p]))
+        def term(v: Axis) -> tuple[Expr, Expr]:
+            return cast(near[n, v if dense else cast(at[v, p], t.int64)], t.float64), held[v, p]
+
+        found = k.dot((most,), term, None if alike else lambda v: v < ends[p])
         return found + cast(offsets[p], t.float64)
 
     return k.compute((near.shape[0], len(pairs)), decision, t.float64)
+
+
+def _side_by_side(columns_: Sequence[Array]) -> Array:
+    """(longest, columns): the columns, zeros below those that are shorter."""
+    found = np.zeros((max(map(len, columns_)), len(columns_)), columns_[0].dtype)
+    for c, x in enumerate(columns_):
+        found[: len(x), c] = x
+    return found
 
 
 def _votes(k: Builder, decisions: Tensor, classes: int) -> Tensor:
