@@ -165,7 +165,8 @@ def _parts(
     rows = tuple(s for s in below if s is not scores[0] and _reads(s, scores[0], made))
     group = (scores[0], *rows)
     depth = _depth(group, found)
-    if depth is None or not rows or not in_place(rows[-1], scores[0]):
+    folded = any(isinstance(e, Fold) for s in rows for e in walk(s.expr))
+    if depth is None or not folded or not in_place(rows[-1], scores[0]):
         return None
     if not _is_inner(group, mixed, body, kernel):
         return None

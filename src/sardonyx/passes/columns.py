@@ -16,7 +16,7 @@ from sardonyx.kernel.ir import Compute, Store
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_move, walk
 from sardonyx.passes.choices import FEWEST, WIDE, Side, is_short, loops, sides
-from sardonyx.passes.fuse import renamed
+from sardonyx.passes.fuse import is_long, renamed
 from sardonyx.passes.program import Launch, Program
 
 MOST = 1024  # parts: few of their sources differ, so that compilers are done soon
@@ -74,9 +74,9 @@ def _is_narrow(part: Buffer, whole: Buffer) -> bool:
 
 
 def _is_plain(launch: Launch) -> bool:
-    """Whether it computes each element by little, without a check."""
+    """Whether it computes each element by little, or few of them, without a check."""
     s = _only(launch)
-    if s is None or not is_short(s.expr):
+    if s is None or not is_short(s.expr) or is_long(s):
         return False
     return all(e.mode == "proven" for e in walk(s.expr) if isinstance(e, Load))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
+from sardonyx.kernel.c99.print_near import near_of
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
@@ -33,6 +34,7 @@ from sardonyx.passes.tables import looks_up
 CHEAP = 4  # arithmetic operations that may be done again at each reader
 LONG = 10  # arithmetic operations that need whole vectors
 LONGEST = 40  # those that need several: sums that become bytes are finished a vector at a time
+VECTORS = 64  # elements that are worth a launch of their own, if that takes them in vectors
 FEW, MANY = 8, 4096  # filters that fill no vector of sums; elements for which that counts
 
 
@@ -242,6 +244,8 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
     small = use.compute.buffer.dtype.bits < 32
     if small and _integer_sums(e) and _cost(use.compute.expr) >= LONGEST:
         return False
+    if _has_fold(e) and near_of(use.compute) is not None:
+        return False
     if _has_fold(e) or length > 1:
         return alone and not _has_fold(use.compute.expr) and all(_whole(use, x) for x in use.loads)
     if isinstance(use.compute.expr, Load) and _repeats(use.compute):
@@ -327,6 +331,12 @@ def _is_narrow(s: Compute) -> bool:
 
 def _cost(e: Expr) -> int:
     return sum(isinstance(x, Alu) and x.dtype.is_float for x in walk(e))
+
+
+def is_long(s: Compute) -> bool:
+    """Whether it computes many elements by so much that they are taken in vectors."""
+    points = _points(s.axes)
+    return isinstance(points, int) and points >= VECTORS and _cost(s.expr) >= LONG
 
 
 def _merge(producer: Launch, last: Compute, consumer: Launch, replaced: set[Buffer]) -> Launch:
