@@ -108,3 +108,23 @@ def test_targets_take_all_of_int8_as_it_is(target: Target, tmp_path: Path) -> No
 @pytest.mark.parametrize("target", OF_BYTES, ids=str)
 def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path: Path) -> None:
     check_net(net((64, 67)), target, tmp_path / "source")
+
+
+@pytest.mark.parametrize("most", [60, 127])
+def test_bytes_are_multiplied_behind_what_makes_them_in_one_launch(most: int) -> None:
+    rng = np.random.default_rng(5)
+    w = rng.integers(-most, most + 1, (24, 20)).astype(np.int8)
+    a, s, z = rng.integers(-128, 128, (24, ROWS)).astype(np.int8), np.float32(0.02), np.int8(3)
+    made = Net(opsets={"": 21, "com.microsoft": 1})
+    x, own = made.feed("x", a), {"domain": "com.microsoft"}
+    made.give(made.op("QGemm", x, s, z, w, s, z, transA=1, **own))
+    image, filters = (
+        made.feed("image", a.reshape(1, 7, 3, 24)),
+        w.T[:, :, None, None],
+    )
+    given = image, s, z, filters, s, z, s, z
+    made.give(made.op("QLinearConv", *given, channels_last=1, **own))
+    floats = made.feed("floats", rng.standard_normal((ROWS, 24)).astype(np.float32))
+    unsigned = (w + np.int16(128)).astype(np.uint8)
+    made.give(made.op("DynamicQuantizeMatMul", floats, unsigned, s, np.uint8(100), **own))
+    check_engines(made)

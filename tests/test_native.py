@@ -19,7 +19,7 @@ from sardonyx import build
 from sardonyx import types as t
 from sardonyx.compiler import find_compiler
 from sardonyx.dims import Dim, symbol
-from sardonyx.errors import BuildError, FeedError, LimitExceeded, RunError
+from sardonyx.errors import BuildError, FeedError, InvalidModel, LimitExceeded, RunError
 from sardonyx.graph import Graph
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
@@ -219,6 +219,17 @@ def test_memory_above_the_limit_is_refused() -> None:
     same(engine, {"x": normal(4, 64)})
     with pytest.raises(LimitExceeded, match="more than the limit of 65536"):
         engine.run({"x": normal(4096, 64)})
+
+
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "Flatten"])
+def test_two_sizes_below_zero_are_refused(op: str) -> None:
+    """Their product is above it: memory for what there is not would be found."""
+    nodes = [node("Conv", "x", "w", to="a"), node(op, "a", to="y")]
+    graph = graph_from_nodes(nodes, {"w": normal(2, 1, 3, 3)}, types={"x": kind(1, 1, N, L)})
+    engine = NativeEngine(graph)
+    same(engine, {"x": normal(1, 1, 4, 5)})
+    with pytest.raises(InvalidModel, match="a window of 3 is larger than its input of 1"):
+        engine.run({"x": normal(1, 1, 1, 1)})
 
 
 def test_two_sizes_for_one_dim_are_refused() -> None:

@@ -97,10 +97,13 @@ def of_bytes(
     if rows is not None:
         total = alu("add", total, alu("mul", Const(shift, t.int32), rows[1]))
     given: dict[Fold, Expr] = {fold: total}
-    made = [s for s in (found.moved, *(rows[0] if rows else ()), copy) if s is not None]
+    before = [s for s in (found.moved, *(rows[0] if rows else ()), copy) if s is not None]
+    made: list[Compute] = []
     for s in body:
-        if s is not found.statement:
-            made.append(replace(s, expr=rewrite(s.expr, given)) if s is user else s)
+        if s is user:
+            made += [*before, replace(s, expr=rewrite(s.expr, given))]
+        elif s is not found.statement:
+            made.append(s)
     return _with(launch, made, own, tensors, weights)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.dims import symbols
+from sardonyx.dims import at_least, symbols
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, captures
 from sardonyx.infer import infer, kernel_of, on_host
@@ -63,7 +63,11 @@ def lower(
             reads = tuple(name or None for name in op.inputs)
             launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
     equal = tuple(dict.fromkeys(e for x in launches for e in x.kernel.equal))
-    return Program(inputs, graph.outputs, tensors, weights, tuple(launches), equal=equal)
+    dims = dict.fromkeys(d for x in tensors.values() for d in x.shape or ())
+    sizes = tuple(d for d in dims if not at_least(d, 0))
+    return Program(
+        inputs, graph.outputs, tensors, weights, tuple(launches), equal=equal, sizes=sizes
+    )
 
 
 def _control(

@@ -99,7 +99,8 @@ class Program:
     """Launches in order. `inputs` are fed (overridable initializers last), `weights` are tensors
     with a value known now; `tensors` types both, and everything between. Those `joined` are written
     by several launches, each elements of its own (passes/joined.py). origins: by the identity of
-    the value of a weight. equal: symbolic dims that must be equal in each run."""
+    the value of a weight. equal: symbolic dims that must be equal in each run; sizes: those that
+    might be negative, which none may be."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -109,6 +110,7 @@ class Program:
     joined: frozenset[str] = frozenset()
     origins: Mapping[int, Origin] = field(default_factory=dict)
     equal: tuple[tuple[Dim, Dim], ...] = ()
+    sizes: tuple[Dim, ...] = ()
 
     @property
     def is_fixed(self) -> bool:

@@ -27,6 +27,7 @@ def outline_of(program: Program) -> Outline:
         tuple(dict.fromkeys(program.outputs)),
         outside,
         program.equal,
+        program.sizes,
     )
 
 

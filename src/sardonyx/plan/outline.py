@@ -20,7 +20,8 @@ from sardonyx.types import Array, TensorType
 @dataclass(frozen=True, slots=True, eq=False)
 class Outline:
     """A timeline before the symbolic dims have numbers: the steps without their scratch, whose
-    types are in `scratch`, the types of the tensors, and the pairs of sizes that must be equal."""
+    types are in `scratch`, the types of the tensors, the pairs of sizes that must be equal, and
+    the sizes that might be negative."""
 
     steps: tuple[Step, ...]
     scratch: tuple[tuple[TensorType, ...], ...]
@@ -29,6 +30,7 @@ class Outline:
     final: tuple[str, ...]
     outside: frozenset[str]
     equal: tuple[tuple[Dim, Dim], ...] = ()
+    sizes: tuple[Dim, ...] = ()
 
     def at(self, dims: Mapping[str, int]) -> Timeline:
         """The timeline for these numbers of the dims."""

@@ -76,10 +76,13 @@ class Plans:
 
     def at(self, dims: Mapping[str, int]) -> Planned:
         """A plan with room for these sizes. Raises LimitExceeded where no memory has it, and
-        InternalError where sizes differ that must be equal."""
+        InternalError where sizes differ that must be equal, or one is negative."""
         for a, b in self._outline.equal:
             if evaluate(a, dims) != evaluate(b, dims):
                 raise InternalError(f"the sizes {a} and {b} differ")
+        for size in self._outline.sizes:
+            if evaluate(size, dims) < 0:
+                raise InternalError(f"the size {size} is negative")
         if not self._made or tuple(dims.values()) in self._made:
             return self._exact(dims)
         wide = {name: _rounded(n) for name, n in dims.items()}
