@@ -261,10 +261,15 @@ def rolled(head: str) -> str:
     return f"sx_rolled() {head}" if head.startswith("for") else head
 
 
+def open_of(s: Store) -> list[bool]:
+    """Of each index of a store, whether it may be out of bounds."""
+    pairs = zip(s.index, s.buffer.shape, strict=True)
+    return [not s.proven and not inside(i, d) for i, d in pairs]
+
+
 def store(s: Store, names: Writer) -> list[str]:
     """One element, after checking that it is there."""
-    pairs = zip(s.index, s.buffer.shape, strict=True)
-    check = [not s.proven and not inside(i, d) for i, d in pairs]
+    check = open_of(s)
     twice: list[Expr] = [i for i, c in zip(s.index, check, strict=True) if c]
     lines, texts = evaluate(names, [*s.index, s.expr, *twice])
     index, value = texts[: len(s.index)], texts[len(s.index)]

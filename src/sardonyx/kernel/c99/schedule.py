@@ -10,7 +10,7 @@
     and computed with               tiles that are turned first: print_turned
     bytes of a table                a call for each row: print_look_up
     rounded to bytes                sixteen at a time: print_strip
-    rows that data choose           a check of each outside of its loop: print_rows
+    rows that data choose           a check of each outside of its loop: print_rows, print_written
     chain with a short way          where a whole strip may take it: print_near
     long chain of arithmetic        several vectors at a time: print_abreast
     rows with such a chain          the last step of a row beside the next row's chain: print_late
@@ -50,7 +50,7 @@ from sardonyx.kernel.c99.print_look_up import look_up_of, print_look_up
 from sardonyx.kernel.c99.print_near import near_of, print_near
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
-from sardonyx.kernel.c99.print_rows import print_rows, rows_of
+from sardonyx.kernel.c99.print_rows import print_rows, print_written, row_written, rows_of
 from sardonyx.kernel.c99.print_share import Scope, print_beside, print_share
 from sardonyx.kernel.c99.print_strip import (
     is_strip,
@@ -125,6 +125,9 @@ def _statement(
                 rounding = rounding_stores(s)
                 if rounding:
                     return [x for one in rounding for x in print_rounded(one, (s.axis,), names)]
+                written = row_written(s)
+                if written is not None:
+                    return print_written(s, written, names)
                 only = s.body[0]
                 fixed = s.axis in names.fixed
                 turns = [a for a in names.fixed if isinstance(a, Axis)] if fixed else []
