@@ -125,9 +125,30 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
     ]
     inner += [*over(str(width)), "}"]
-    if not whole:
+    if not whole and not cut and _goes_back(s, axis, width):
+        first, kept = names.fresh("l"), names.fresh("k")
+        each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
+        again = names.assign(s.buffer, [names.given[a] for a in s.axes], f"{kept}[{lane}]")
+        inner += [
+            f"if ({strip} < {n}) {{",
+            f"const int64_t {first} = {strip} + {width} - {n};",
+            f"{strip} = {n} - {width};",
+            *folding(each),
+            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
+            *(f"sx_rolled() {each}", here, *element, f"{kept}[{lane}] = {value};", "}"),
+            *(each.replace(f"{lane} = 0", f"{lane} = {first}"), here, again, "}", "}"),
+        ]
+    elif not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
     return ["{", *alone, *heads, "{", *before, *inner, "}", *["}"] * len(heads), "}"]
+
+
+def _goes_back(s: Compute, axis: Axis, width: int) -> bool:
+    """Whether the last lanes are those of a whole strip that ends with them, of which the first
+    are not stored again: an operand may lie where the result lies."""
+    strips = has_bytes(s, axis) or has_calls(s.expr, axis)
+    wide = isinstance(axis.extent, int) and axis.extent >= width
+    return wide and not strips and s.buffer.dtype.bits >= t.float32.bits
 
 
 def _width(s: Compute, fold: Fold) -> int:
