@@ -17,6 +17,7 @@ from sardonyx import types as t
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.place import Block, checked, place
+from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
 from sardonyx.kernel.expr import Alu, Axis, Cast, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.ir import Compute
@@ -116,21 +117,35 @@ def _strips(
     i = names.given[axis] = names.fresh("i")
     start, n = names.span(axis)
     element = expression.declare(block)
-    value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
+    value = bare(stored(names, expression.text(s.expr, block), s.expr, s.buffer))
     target = names.element(s.buffer, [names.given[a] for a in s.axes])
-    element.append(f"{target} = {bare(value)};")
+    steps = list(element)
+    element.append(f"{target} = {value};")
     if width == VECTOR:
         return [f"sx_abreast(1) for (int64_t {i} = {start}; {i} < {n}; {i}++) {{", *element, "}"]
     whole = isinstance(axis.extent, int) and axis.extent % width == 0
     rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
+    each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
+    side, here = f"sx_abreast({width // VECTOR}) {each}", f"const int64_t {i} = {strip} + {lane};"
     if beside is not None:
         rest = [*beside.before_rest(strip), *rest, *beside.after_rest(strip)]
+    elif axis not in names.spans and isinstance(axis.extent, int) and axis.extent >= width:
+        first, kept = names.fresh("l"), names.fresh("k")
+        rest = [  # an operand may lie where the result lies: what was stored is not stored again
+            f"if ({strip} < {n}) {{",
+            f"const int64_t {first} = {strip} + {width} - {n};",
+            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
+            f"{strip} = {n} - {width};",
+            *(side, here, *steps, f"{kept}[{lane}] = {value};", "}"),
+            each.replace(f"{lane} = 0", f"{lane} = {first}"),
+            *(here, f"{target} = {kept}[{lane}];", "}", "}"),
+        ]
     return [
         f"int64_t {strip} = {start};",
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
         *(beside.before(strip) if beside is not None else []),
-        f"sx_abreast({width // VECTOR}) for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{",
-        f"const int64_t {i} = {strip} + {lane};",
+        side,
+        here,
         *element,
         "}",
         *(beside.after(strip) if beside is not None else []),
