@@ -16,9 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from sardonyx.dims import Dim, product
-from sardonyx.kernel.affine import affine
+from sardonyx.dims import Dim, at_least, product
+from sardonyx.kernel.affine import affine, coefficient
+from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load
+from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, Kernel, Stmt, Store, expressions, nested, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_move, walk
@@ -164,7 +166,20 @@ def _is_worth(run: Sequence[Compute], depth: int) -> bool:
     if product(run[0].buffer.shape[:depth]) == 1:
         return False
     longest = [product((*s.buffer.shape[depth:], *_folded(s))) for s in run]
-    return any(not isinstance(n, int) or n >= LEAST for n in longest)
+    long = any(not isinstance(n, int) or n >= LEAST for n in longest)
+    return long and not any(_lies_across(s, s.axes[depth - 1]) for s in run)
+
+
+def _lies_across(s: Compute, rows: Axis) -> bool:
+    """Whether s folds what lies apart in memory, and rows are neighbours there: lanes of rows."""
+    if not at_least(rows.extent, LANES):
+        return False
+    for e in (e for e in walk(s.expr) if isinstance(e, Fold) and e.axes):
+        addresses = (flat(x) for x in walk(*e.terms) if isinstance(x, Load))
+        steps = ((coefficient(a, rows), coefficient(a, e.axes[-1])) for a in addresses if a)
+        if any(beside == 1 and apart not in (0, 1) for beside, apart in steps):
+            return True
+    return False
 
 
 def _folded(s: Compute) -> tuple[Dim, ...]:

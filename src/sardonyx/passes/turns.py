@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from sardonyx.dims import product
+from sardonyx.kernel.affine import affine
 from sardonyx.kernel.expr import Axis, Buffer, Fold, Load
 from sardonyx.kernel.ir import Compute, expressions
 from sardonyx.kernel.walk import free_axes, walk
@@ -19,6 +20,7 @@ from sardonyx.passes.program import Launch, Program
 from sardonyx.types import TensorType
 
 FEW = 16  # terms of an interpolation
+FEWEST = 8  # of a row times a column
 
 Source: TypeAlias = Callable[[Launch], str | None]
 
@@ -56,11 +58,18 @@ def turns(launch: Launch, rows: Collection[str] = ()) -> bool:
 
 
 def has_product(launch: Launch) -> bool:
-    """Whether it computes sums of more products than an interpolation has."""
+    """Whether it computes sums of more products than an interpolation has, or rows by columns."""
     every = walk(*(e for s in launch.kernel.body for e in expressions(s)))
-    sums = (e for e in every if isinstance(e, Fold) and e.kind == "dot")
-    terms = (product(tuple(a.extent for a in e.axes)) for e in sums)
-    return any(not isinstance(n, int) or n > FEW for n in terms)
+    return any(_is_product(e) for e in every if isinstance(e, Fold) and e.kind == "dot")
+
+
+def _is_product(e: Fold) -> bool:
+    terms = product(tuple(a.extent for a in e.axes))
+    if not isinstance(terms, int) or terms > FEW:
+        return True
+    loads = [x for x in e.terms if isinstance(x, Load) and None not in map(affine, x.index)]
+    single = sum(a.extent != 1 for a in e.axes) == 1
+    return single and len(loads) == 2 and terms >= FEWEST
 
 
 def towards(program: Program, source: Source) -> frozenset[str]:
