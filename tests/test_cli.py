@@ -15,6 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import ort
 from sardonyx.cli import COMMANDS, main
+from sardonyx.errors import FeedError
+from sardonyx.loading import load
 
 F = TensorProto.FLOAT
 Shell = pytest.CaptureFixture[str]
@@ -134,6 +136,62 @@ def test_mistakes_are_one_line(net: str, capsys: Shell) -> None:
     fails(capsys, "is no tensor", "extract", net, "--inputs", "q", "--outputs", "y", "-o", "o.onnx")
     fails(capsys, "add --dim N=SIZE", "compile", net, "-o", "folder")
     fails(capsys, "is the model itself", "extract", net, "--inputs=x", "--outputs=y", "-o", net)
+
+
+LONG = "99999999999999999999"
+TWO = ("--dim", "N=2")
+FOLDER = (*TWO, "-o", "folder")
+REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a dim of 20 digits": ("20 digits, expected at most 9223", ("run", "--dim", f"N={LONG}")),
+    "a dim of 5000": ("5000 digits", ("compile", "-o", "folder", "--dim", f"N={'9' * 5000}")),
+    "a dim beyond int64": (f"expected at most {2**63 - 1}", ("run", "--dim", f"N={2**63}")),
+    "of legalize": ("expected at most", ("legalize", "-o", "o.onnx", "--dim", f"N={2**63}")),
+    "a dim twice": ("--dim N=2: N is given twice, before as 1", ("run", "--dim", "N=1", *TWO)),
+    "Arabic digits": ("expected NAME=SIZE", ("run", "--dim", "N=\u0663")),
+    "an underscore": ("expected NAME=SIZE", ("run", "--dim", "N=1_0")),
+    "a seed": ("--seed -1: expected at least 0", ("run", *TWO, "--seed", "-1")),
+    "a seed of compile": ("--seed -1: expected", ("compile", *FOLDER, "--seed", "-1")),
+    "a seed of legalize": ("--seed -1: expected", ("legalize", "-o", "o.onnx", "--seed", "-1")),
+    "threads": ("--threads -1: expected at least 0", ("run", *TWO, "--threads", "-1")),
+    "top": ("--top -1: expected at least 0", ("run", *TWO, "--top", "-1")),
+    "a bound": ("no size 'K' depends on data: none does", ("compile", *FOLDER, "--max-dim", "K=1")),
+    "a bound of 0": ("size 0, expected at least 1", ("compile", *FOLDER, "--max-dim", "K=0")),
+    "a long bound": (
+        "--max-dim K: a size of 20 digits",
+        ("compile", *FOLDER, "--max-dim", f"K={LONG}"),
+    ),
+    "a wrong bound": ("as in --max-dim N=1", ("compile", *FOLDER, "--max-dim", "K")),
+    "a trace of threads": ("--trace with --threads:", ("compile", *FOLDER, "--trace", "--threads")),
+    "a trace, tuned": ("--trace with --tune:", ("compile", *FOLDER, "--trace", "--tune")),
+    "a trace of schedules": (
+        "--trace with --schedule:",
+        ("compile", *FOLDER, "--trace", "--schedule", "s.json"),
+    ),
+    "a trace of bounds": (
+        "--trace with --max-dim:",
+        ("compile", *FOLDER, "--trace", "--max-dim", "K=1"),
+    ),
+    "no folder": ("--output is empty", ("compile", *TWO, "-o", "")),
+    "no file": ("--output is empty", ("trace", *TWO, "-o", "")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_an_option_cannot_mean_is_refused(name: str, net: str, capsys: Shell) -> None:
+    words, (command, *options) = REFUSED[name]
+    fails(capsys, words, command, net, *options)
+    assert not {"folder", "o.onnx", "model.c"} & {path.name for path in Path().iterdir()}
+
+
+def test_labels_that_are_not_utf8_are_refused(net: str, capsys: Shell) -> None:
+    Path("names.txt").write_bytes(b"cat\ndog\n\xff\n")
+    fails(capsys, "names.txt: byte 8 is not UTF-8", "run", net, "--labels", "names.txt")
+
+
+@pytest.mark.parametrize("size", [-1, 0, 2**63])
+def test_load_refuses_a_size_that_is_none(net: str, size: int) -> None:
+    with pytest.raises(FeedError, match=f"'N' is given the size {size}, expected at"):
+        load(net, dims={"N": size})
 
 
 def test_an_operator_that_is_not_there_is_named(capsys: Shell) -> None:

@@ -12,8 +12,9 @@ import onnx.parser
 import pytest
 
 from sardonyx.cli import main
-from sardonyx.errors import UnsupportedModel
+from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.loading import load
+from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
 
 X = np.array([[0.5, -2, 0, 3], [0, 0, 1, 0]], np.float32)
@@ -109,6 +110,20 @@ def test_a_size_without_a_bound_is_asked_for(
     arguments = ["compile", str(tmp_path / "net.onnx"), "--input", str(tmp_path / "net.npz")]
     assert main([*arguments, "-o", str(tmp_path / "c")]) == 2
     assert "--max-dim m[0]=N" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ({"K": 1}, r"no size 'K' depends on data: there are m\[0\], m\[1\]"),
+        ({"m[0]": 0}, r"m\[0\] is given the size 0, expected at least 1"),
+        ({"m[0]": 2**63}, r"m\[0\] is given the size \d+, expected at most"),
+    ],
+)
+def test_a_bound_that_is_none_is_refused(bound: dict[str, int], words: str) -> None:
+    sign, body, *_ = CASES["a computed size with a bound"]
+    with pytest.raises(FeedError, match=words):
+        with_extents(load(model(sign, body)), {"m[0]": 3, "m[1]": 2, **bound})
 
 
 def test_what_the_host_performs_is_refused_by_name() -> None:

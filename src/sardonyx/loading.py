@@ -13,6 +13,7 @@ from functools import partial
 
 from onnx import ModelProto, TensorShapeProto
 
+from sardonyx.dims.given import check_given
 from sardonyx.errors import FeedError, InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
@@ -58,8 +59,9 @@ def open_model(
     """The graph of a model and its metadata; `dims` and `denotations` (of dims) fix sizes, `seed`
     is the seed of random operators that state none, `qdq` and `numerics` are as `load` takes them.
 
-    Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1. Not
-    strict: shapes that a model states of what its operators make, against them, are warned of.
+    Raises ModelError; FeedError for an unknown dim, unless not strict, and for a size below 1 or
+    beyond int64. Not strict: shapes that a model states of what its operators make, against them,
+    are warned of.
     """
     numerics_named(numerics, "numerics")
     model = load_model(source, limits)
@@ -118,8 +120,7 @@ def _fixed(
     """The model with sizes in the place of symbolic dims; a nameless dim of the input x is called
     x_0, x_1, ... after its axis, as in the graph."""
     for name, size in (*dims.items(), *denotations.items()):
-        if size < 1:
-            raise FeedError(f"the dim '{name}' is given the size {size}, expected at least 1")
+        check_given(f"the dim '{name}'", size)
     proto = ModelProto()
     proto.CopyFrom(model.proto)
     seen: dict[str, None] = {}

@@ -39,13 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = next((word for word in given if not word.startswith("-")), "")
     if name in COMMANDS:
         import_module(f"sardonyx.cli.{name}").arguments(parsers[name])
-    args = parser.parse_args(given)
-    if args.command is None:
-        parser.print_help()
-        return 0
     from sardonyx.errors import SardonyxError
 
     try:
+        args = parser.parse_args(given)
+        if args.command is None:
+            parser.print_help()
+            return 0
         code = import_module(f"sardonyx.cli.{args.command}").execute(args)
         sys.stdout.flush()
     except SardonyxError as error:

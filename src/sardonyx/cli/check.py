@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from sardonyx.checker import DEFAULT, check, dialects
 from sardonyx.checker.html import html
 from sardonyx.checker.sarif import sarif
 from sardonyx.checker.text import as_json, text
+from sardonyx.cli.common import output_path
 from sardonyx.errors import FeedError
 
 FORMATS = {"text": text, "json": as_json, "sarif": sarif, "html": html}
@@ -46,7 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--strict-tbc", action="store_true", help="what is to be confirmed is an error"
     )
     parser.add_argument("--format", choices=list(FORMATS), default="text")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the report to a file")
+    parser.add_argument(
+        "--output", type=output_path, metavar="FILE", help="write the report to a file"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:

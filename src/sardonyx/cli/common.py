@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from sardonyx.dims.given import MOST
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
@@ -58,9 +60,31 @@ def feed_arguments(parser: argparse.ArgumentParser) -> None:
         help="FILE.npz, FILE.npy, FILE.pb (a TensorProto), or NAME=FILE; "
         "without inputs, random ones are made",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="of random inputs and random operators (default 0)"
-    )
+    seed_argument(parser, "of random inputs and random operators (default 0)")
+
+
+def seed_argument(parser: argparse.ArgumentParser, text: str) -> None:
+    """--seed."""
+    parser.add_argument("--seed", type=at_least("--seed", 0), default=0, help=text)
+
+
+def at_least(option: str, least: int) -> Callable[[str], int]:
+    """The type of an option that takes a number; FeedError where it is less than `least`."""
+
+    def number(text: str) -> int:
+        found = int(text)
+        if found < least:
+            raise FeedError(f"{option} {found}: expected at least {least}")
+        return found
+
+    return number
+
+
+def output_path(text: str) -> Path:
+    """The type of --output; FeedError for "", which Path takes for the working directory."""
+    if not text:
+        raise FeedError("--output is empty: expected the path of what is to be written")
+    return Path(text)
 
 
 def reading(args: argparse.Namespace) -> ReadAs:
@@ -69,11 +93,11 @@ def reading(args: argparse.Namespace) -> ReadAs:
 
 
 def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
-    """--threads."""
+    """--threads, at least the default: 0 where that stands for all."""
     shown = "all that the process may use" if default == 0 else str(default)
     parser.add_argument(
         "--threads",
-        type=int,
+        type=at_least("--threads", default),
         default=default,
         metavar="N",
         help=f"threads of a run; no result depends on it (default {shown})",
@@ -102,13 +126,21 @@ def tuning(args: argparse.Namespace) -> Tuning:
     return Tuning(args.tune, args.schedule)
 
 
-def dims_of(options: Sequence[str]) -> dict[str, int]:
-    """The sizes that --dim options give. FeedError where one is not NAME=SIZE."""
-    found = {}
-    for option in options:
-        name, _, size = option.rpartition("=")
-        if not name or not size.isdecimal():
-            raise FeedError(f"--dim {option}: expected NAME=SIZE, as in --dim N=1")
+def dims_of(given: Sequence[str], option: str = "--dim") -> dict[str, int]:
+    """The sizes that --dim options give. FeedError where one is not NAME=SIZE, or again."""
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, size = text.rpartition("=")
+        if not name or not re.fullmatch("[0-9]+", size):
+            raise FeedError(f"{option} {text}: expected NAME=SIZE, as in {option} N=1")
+        if len(size) > len(str(MOST)):
+            raise FeedError(
+                f"{option} {name}: a size of {len(size)} digits, expected at most {MOST}"
+            )
+        if name in found:
+            raise FeedError(
+                f"{option} {text}: {name} is given twice, before as {found[name]}; give one"
+            )
         found[name] = int(size)
     return found
 

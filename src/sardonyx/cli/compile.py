@@ -15,6 +15,7 @@ from sardonyx.cli.common import (
     dims_of,
     feed_arguments,
     model_arguments,
+    output_path,
     progress,
     reading,
     size_text,
@@ -46,6 +47,8 @@ from sardonyx.trace.write import started
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, in_memory
 
+BESIDE = ("max_dim", "tune", "schedule", "threads")  # what --trace cannot have beside it
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
@@ -70,21 +73,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the caller may supply a parallel_for (see model.h); without it, no trace of threads",
     )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("-o", "--output", type=output_path, required=True, metavar="DIR")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the folder, with a run of the machine as its test."""
+    _check(args)
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     graph = opened.graph
     if graph.symbols:
         sizes = " ".join(f"--dim {name}=SIZE" for name in graph.symbols)
         raise FeedError(f"{opened.name} has symbolic dims, exported C needs sizes: add {sizes}")
-    feeds = completed(graph, read(graph, args.input), args.seed)
     if args.trace:
-        return _traced(args, opened, feeds)
+        return _traced(args, opened)
+    graph, extents = with_extents(graph, dims_of(args.max_dim, "--max-dim"))
+    feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
     progress(0, 4, "lowering")
-    graph, extents = with_extents(graph, dims_of(args.max_dim))
     program = optimise(lower(graph, overridable=False))
     progress(1, 4, "planning")
     bounds = {e.symbol: e.most for e in extents}
@@ -112,8 +116,20 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _traced(args: argparse.Namespace, opened: Opened, feeds: Mapping[str, Array]) -> int:
+def _check(args: argparse.Namespace) -> None:
+    """FeedError for an option that has no meaning beside --trace."""
+    for name in BESIDE if args.trace else ():
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise FeedError(
+                f"--trace with {option}: a trace is of plain loops in the plan of G, for which "
+                f"{option} means nothing; leave out one of them"
+            )
+
+
+def _traced(args: argparse.Namespace, opened: Opened) -> int:
     """Writes the folder of a program that can be observed."""
+    feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
     claimed = opened.metadata.custom.get("sonnx.profile")
     subject = Subject(Path(args.model).name, digest, claimed)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
-from sardonyx.cli.common import dims_of
+from sardonyx.cli.common import dims_of, output_path, seed_argument
 from sardonyx.errors import FeedError, ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
@@ -16,7 +15,7 @@ from sardonyx.model.load import serialized
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.onnx")
+    parser.add_argument("-o", "--output", type=output_path, required=True, metavar="OUT.onnx")
     parser.add_argument("--profile", default=DEFAULT, help=", ".join(dialects()))
     parser.add_argument(
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="the size of a symbolic dim"
@@ -35,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run before and after each fix (default), before and after all, or not",
     )
     parser.add_argument("--engine", choices=["machine", "native", "auto"], default="machine")
-    parser.add_argument("--seed", type=int, default=0, help="of random inputs (default 0)")
+    seed_argument(parser, "of random inputs (default 0)")
     parser.add_argument(
         "--strict-tbc", action="store_true", help="what is to be confirmed is enforced"
     )

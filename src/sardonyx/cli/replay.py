@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of, reading
+from sardonyx.cli.common import dims_of, reading, seed_argument
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.loading import open_model
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE")
     parser.add_argument("--qdq", choices=["integer", "float"], default="integer")
     parser.add_argument("--numerics", choices=["default", "winograd"], default="default")
-    parser.add_argument("--seed", type=int, default=0, help="as it was for `sardonyx trace`")
+    seed_argument(parser, "as it was for `sardonyx trace`")
     parser.add_argument("--values", type=Path, metavar="DIR", help="the tensors, by their digests")
     parser.add_argument("--step", type=int, metavar="STEP", help="execute only this step again")
     parser.add_argument("--expect", metavar="HEX", help="the root, or the last chain, it must have")

@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from sardonyx.cli.common import (
+    at_least,
     dims_of,
     feed_arguments,
     memory_text,
     model_arguments,
+    output_path,
     progress,
     reading,
     statistics,
@@ -40,9 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     thread_arguments(parser, 0)
     tuning_arguments(parser)
     parser.add_argument("--engine", choices=["auto", "native", "machine"], default="auto")
-    parser.add_argument("--output", type=Path, help="write the outputs to a .npz file")
+    parser.add_argument("--output", type=output_path, help="write the outputs to a .npz file")
     parser.add_argument("--labels", type=Path, help="the names of the classes, one a line")
-    parser.add_argument("--top", type=int, default=3, help="how many classes to show (default 3)")
+    parser.add_argument(
+        "--top", type=at_least("--top", 0), default=3, help="how many classes to show (default 3)"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -84,7 +88,12 @@ def _savable(found: Mapping[str, Value]) -> dict[str, Array]:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise FeedError(
+            f"--labels {path}: byte {error.start} is not UTF-8; save the file as UTF-8"
+        ) from error
 
 
 def _labels(metadata: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from sardonyx.cli.common import (
     dims_of,
     feed_arguments,
     model_arguments,
+    output_path,
     reading,
     size_text,
     whole_trace,
@@ -25,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     model_arguments(parser)
     feed_arguments(parser)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("-o", "--output", type=output_path, required=True, metavar="FILE")
     parser.add_argument(
         "--values",
         type=Path,

@@ -10,6 +10,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from sardonyx.checker import Profile, Report, check, find_profile
 from sardonyx.checker.rules.parameters import tensors
+from sardonyx.dims.given import check_given
 from sardonyx.errors import SardonyxError
 from sardonyx.legalize import defaults, operands, sizes, structure
 from sardonyx.legalize.verify import Evidence, Feeds, differences, feeds_of, run
@@ -97,8 +98,11 @@ def legalize(
 
     verify: "fix" runs the model before and after each fix on random and edge inputs and undoes a
     fix after which any byte of an output differs; "model" compares only first and last, "none"
-    nothing. Raises ModelError where the model cannot be resolved.
+    nothing. Raises ModelError where the model cannot be resolved, FeedError for a size below 0 or
+    beyond int64.
     """
+    for name, size in (dims or {}).items():
+        check_given(f"the dim '{name}'", size, least=0)
     chosen = find_profile(profile) if isinstance(profile, str) else profile
     model = decode(source, limits)
     work = Work(_own_copy(model), chosen, dims or {}, strict_tbc)

@@ -8,13 +8,14 @@ to be at least 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
 from sardonyx.dims import Dim, evaluate, product, symbol
+from sardonyx.dims.given import check_given
 from sardonyx.divide import divided
 from sardonyx.errors import FeedError, Undetermined
 from sardonyx.graph import Graph, Operation
@@ -40,8 +41,11 @@ def with_extents(graph: Graph, most: Mapping[str, int]) -> tuple[Graph, tuple[Ex
     """The graph with a symbol for each size that depends on data, and what they are.
 
     most: bounds by name, TENSOR or TENSOR[i]; a count has one of its own. Raises Undetermined where
-    an operation's sizes are not known even so, FeedError where a bound is missing.
+    an operation's sizes are not known even so, FeedError where a bound is missing, is of no
+    such size, or is below 1 or beyond int64.
     """
+    for name, bound in most.items():
+        check_given(f"the bound {name}", bound)
     graph = infer(replace(graph, operations=divided(graph.operations)))
     extents: list[Extent] = []
     while True:
@@ -54,8 +58,17 @@ def with_extents(graph: Graph, most: Mapping[str, int]) -> tuple[Graph, tuple[Ex
         shape = [d for d in graph.types[asked[0]].shape or () if isinstance(d, int)]
         values = {**graph.values, asked[0]: value.reshape(shape)}
         graph = infer(replace(graph, values=values, extents=(*graph.extents, asked[0])))
+    _check_names(most, [e.symbol for e in extents])
     outputs = dict.fromkeys((*graph.outputs, *graph.extents))
     return replace(graph, outputs=tuple(outputs)), tuple(extents)
+
+
+def _check_names(most: Mapping[str, int], there: Sequence[str]) -> None:
+    """FeedError for a bound of what is no size that depends on data."""
+    unknown = [name for name in most if name not in there]
+    if unknown:
+        known = f"there are {', '.join(there)}" if there else "none does, leave out --max-dim"
+        raise FeedError(f"no size '{unknown[0]}' depends on data: {known}")
 
 
 def _asked(graph: Graph) -> Iterator[str]:
