@@ -240,6 +240,8 @@ def quantised_cases() -> list[Case]:
         u8(120),
     )
     pool = {"kernel_shape": [3, 3], "strides": [2, 2]}
+    past = {"kernel_shape": [3, 3], "strides": [3, 3], "ceil_mode": 1}  # windows past the input
+    scales = f(0.0311), u8(120), f(0.0217), u8(60)
     return [
         make("QLinearAdd", a, f(0.03), u8(120), b, f(0.05), u8(3), f(0.1), u8(60), steps=1),
         make("QLinearAdd", x, f(0.03), i8(1), y, f(0.05), i8(3), f(0.04), i8(-6), steps=1),
@@ -308,6 +310,17 @@ def quantised_cases() -> list[Case]:
             channels_last=1,
             steps=1,
             **pool,
+        ),
+        make("QLinearAveragePool", image, *scales, steps=1, **past),
+        make("QLinearAveragePool", image, *scales, count_include_pad=1, steps=1, **past),
+        make(
+            "QLinearAveragePool",
+            last,
+            *scales,
+            channels_last=1,
+            count_include_pad=1,
+            steps=1,
+            **past,
         ),
         make("NhwcMaxPool", last, pads=[1] * 4, **pool),
         make("NhwcMaxPool", byte(np.int8, 1, 7, 7, 3), **pool),

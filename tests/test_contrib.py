@@ -109,6 +109,17 @@ def test_packed_heads_are_those_of_separate_tensors() -> None:
         assert node_cases.run_node(case.node(), 1, feeds)[0].tobytes() == separate[0].tobytes()
 
 
+def test_what_is_past_the_padding_counts_as_onnxruntime_has_it() -> None:
+    """Where padding counts; AveragePool between bytes divides by what is in the padded input."""
+    x = np.array([[[[10, 20, 30]]]], np.uint8)
+    step, zero = np.array(1, np.float32), np.array(0, np.uint8)
+    window = {"kernel_shape": [1, 2], "strides": [1, 2], "ceil_mode": 1, "count_include_pad": 1}
+    for op, domain, last in (("QLinearAveragePool", DOMAIN, 15), ("QAveragePool", "sardonyx", 30)):
+        case = make(op, x, step, zero, step, zero, domain=domain, **window)
+        found = node_cases.run_node(case.node(), 1, list(case.feeds))
+        assert found[0].tolist() == [[[[15, last]]]]
+
+
 def schemas() -> dict[tuple[str, str], Any]:
     """onnxruntime's schemas by domain and name."""
     state = pytest.importorskip("onnxruntime.capi._pybind_state")

@@ -47,6 +47,7 @@ from sardonyx.types import Array, DType, TensorType
 LARGEST = 1 << 48  # elements that a tensor may have, zero dims counted as one
 SYMBOLS = 16  # elements of an input whose value is symbols
 WORK = 1 << 16  # elements of the inputs of an operation whose value is computed here
+WINDOWED = "AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"
 TYPE_OF: dict[str, DType | int] = {
     # operator: the dtype of its outputs, or the input that has it
     "OneHot": 2,
@@ -251,10 +252,21 @@ def _agree(op: Operation, name: str, found: TensorType, declared: TensorType) ->
     rank = declared.shape is None or len(declared.shape) == len(found.shape or ())
     sizes = all(a == b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
     if found.dtype is not declared.dtype or not rank or not sizes:
+        if op.op_type in WINDOWED and _lacks_places(found, declared):
+            raise InvalidModel(
+                f"{op}: its window is larger than its input with its padding, so that '{name}' "
+                f"would be {found}, where {declared} is expected: give it more input or padding"
+            )
         raise InvalidModel(
             f"{op} gives '{name}' the type {found}, but the model declares {declared}: "
             "remove the declaration (graph.value_info) or mend it"
         )
+
+
+def _lacks_places(found: TensorType, declared: TensorType) -> bool:
+    """Whether an axis of places is empty that is declared not to be."""
+    pairs = list(zip(found.shape or (), declared.shape or (), strict=False))
+    return any(a == 0 and b != 0 for a, b in pairs[2:])
 
 
 def _values(known: _Known, op: Operation, kernel: Kernel) -> Iterator[Array]:

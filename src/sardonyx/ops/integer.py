@@ -36,7 +36,7 @@ from sardonyx.ops.ms_qlinear import (
     qlinear_softmax,
     qlinear_where,
 )
-from sardonyx.ops.ms_qlinear_pool import qlinear_average_pool, qlinear_global_average_pool
+from sardonyx.ops.ms_qlinear_pool import q_average_pool, qlinear_global_average_pool
 from sardonyx.ops.qlinear import (
     at_axis,
     centred,
@@ -51,7 +51,7 @@ SAME: dict[str, Definition] = {
     "QConv": qlinear_conv,
     "QMatMul": qlinear_matmul,
     "QGemm": q_gemm,
-    "QAveragePool": qlinear_average_pool,
+    "QAveragePool": q_average_pool,
     "QGlobalAveragePool": qlinear_global_average_pool,
     "QAdd": qlinear_add,
     "QLeakyRelu": qlinear_leaky_relu,

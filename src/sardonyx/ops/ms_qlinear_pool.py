@@ -5,7 +5,9 @@ Averages are exact int32 sums, rounded once (ops/qlinear.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, TypeAlias
 
 from sardonyx import types as t
 from sardonyx.dims import product
@@ -16,7 +18,10 @@ from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.pool import counts, global_shape, max_pool
 from sardonyx.ops.qlinear import at_axis, centred, requantized
 from sardonyx.ops.quantize import quantized
-from sardonyx.ops.window import window
+from sardonyx.ops.registry import attributes_of
+from sardonyx.ops.window import Window, window
+
+Count: TypeAlias = Callable[[Builder, Window, bool], Callable[[Sequence[Axis]], Expr]]
 
 
 @contrib("QLinearGlobalAveragePool", "rounding")
@@ -46,14 +51,14 @@ def qlinear_global_average_pool(
     return requantized(k, total, *scales, y_zero_point, 1)
 
 
-@contrib("QLinearAveragePool", "rounding")
-def qlinear_average_pool(
+def _average_pool(
     k: Builder,
     x: Tensor,
     x_scale: Tensor,
-    x_zero_point: Tensor | None = None,
-    y_scale: Tensor | None = None,
-    y_zero_point: Tensor | None = None,
+    x_zero_point: Tensor | None,
+    y_scale: Tensor | None,
+    y_zero_point: Tensor | None,
+    count: Count,
     *,
     auto_pad: str = "NOTSET",
     ceil_mode: int = 0,
@@ -65,24 +70,9 @@ def qlinear_average_pool(
 ) -> Tensor:
     """round(float32(exact sum) * (x_scale * (1 / count) / y_scale)) + zero point; padding that
     counts stands for zeros."""
-    if channels_last:
-        y = qlinear_average_pool(
-            k,
-            channels_first(k, x),
-            x_scale,
-            x_zero_point,
-            y_scale,
-            y_zero_point,
-            auto_pad=auto_pad,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-            kernel_shape=kernel_shape,
-            pads=pads,
-            strides=strides,
-        )
-        return channels_behind(k, y)
+    x = channels_first(k, x) if channels_last else x
     win = window(x.shape[2:], kernel_shape, strides, None, auto_pad, pads, ceil_mode)
-    number = counts(k, win, bool(count_include_pad))
+    number = count(k, win, bool(count_include_pad))
     q, shape = centred(k, x, x_zero_point, 0), (*x.shape[:2], *win.output)
     step = needed(y_scale, "y_scale")
 
@@ -94,7 +84,44 @@ def qlinear_average_pool(
         return quantized(cast(total, t.float32) * factor, zero, dtype)
 
     dtype = x.dtype if y_zero_point is None else y_zero_point.dtype
-    return k.compute(shape, element, dtype)
+    y = k.compute(shape, element, dtype)
+    return channels_behind(k, y) if channels_last else y
+
+
+def _positions(k: Builder, win: Window, padding: bool) -> Callable[[Sequence[Axis]], Expr]:
+    """As onnxruntime counts: where padding does, all of the window, what is past it included."""
+    whole = lift(prod(win.kernel))
+    return (lambda _: whole) if padding else counts(k, win, padding)
+
+
+@contrib("QLinearAveragePool", "rounding")
+@attributes_of(_average_pool)
+def qlinear_average_pool(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    **attributes: Any,
+) -> Tensor:
+    return _average_pool(
+        k, x, x_scale, x_zero_point, y_scale, y_zero_point, _positions, **attributes
+    )
+
+
+@attributes_of(_average_pool)
+def q_average_pool(
+    k: Builder,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    **attributes: Any,
+) -> Tensor:
+    """AveragePool of integers: what is past the padding does not count."""
+    return _average_pool(k, x, x_scale, x_zero_point, y_scale, y_zero_point, counts, **attributes)
 
 
 @contrib("NhwcMaxPool")

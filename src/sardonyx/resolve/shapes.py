@@ -23,6 +23,7 @@ from sardonyx.resolve.functions import Inliner, Note
 from sardonyx.resolve.operators import has_body, lookup
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.weights import is_light
+from sardonyx.resolve.windows import restate_window
 from sardonyx.types import (
     Container,
     MapType,
@@ -86,16 +87,34 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
         entry.domain = canonical(entry.domain)
     light.opset_import.add(domain=OPAQUE, version=1)
     _strip(light.graph)
+    restated = []
     for node, note in _noted(light.graph, inliner):
         node.name = note.name or "#" + ".".join(map(str, note.path))
+        if restate_window(node):
+            restated.append(f"{node.op_type} {node.name!r}")
         node.domain = OPAQUE if _is_misread(node) else canonical(node.domain)
         _state_defaults(node, note)
     _wrap_versions(light, inliner)
     data = serialized(light)
     limits = inliner.limits
-    found = contained(_infer, data, "the types and shapes", limits.type_seconds, limits.type_bytes)
+    what = "the types and shapes"
+    try:
+        found = contained(_infer, data, what, limits.type_seconds, limits.type_bytes)
+    except InvalidModel as error:
+        raise _explained(error, restated) from error
     typed: ModelProto = ModelProto.FromString(found)
     return typed.graph
+
+
+def _explained(error: InvalidModel, pools: list[str]) -> InvalidModel:
+    """The error; of a stated shape, with where it may come from if pools were restated. Such a
+    shape stays refused: others may follow from it, which cannot be told from the user's own."""
+    if not pools or "existing shape differ" not in str(error):
+        return error
+    return InvalidModel(
+        f"{error}; if ONNX's inference stated these shapes: it counts a window of {pools[0]} that "
+        "starts in the padding, which is none: remove them (graph.value_info)"
+    )
 
 
 def _infer(data: bytes) -> bytes:
