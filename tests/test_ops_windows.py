@@ -172,6 +172,14 @@ def test_nearest_half_way_goes_where_the_mode_says() -> None:
     }
 
 
+def test_a_symmetric_coordinate_is_added_from_left_to_right() -> None:
+    """From right to left that of the last place is 1.9999999."""
+    given: dict[str, Any] = {"nearest_mode": "floor", "mode": "nearest"}
+    mode = {"coordinate_transformation_mode": "half_pixel_symmetric"}
+    x = np.arange(3, dtype=np.float32)
+    assert run("Resize", x, None, np.float32([1.5]), **given, **mode).tolist() == [0, 0, 1, 2]
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("scale", [0.4, 1.7])
 @pytest.mark.parametrize("extra", [{}, {"antialias": 1}, {"exclude_outside": 1}])

@@ -82,7 +82,8 @@ def coordinate(s: Side, mode: str, o: Axis) -> Expr:
         case "pytorch_half_pixel":
             return where(single, 0.0, half)
         case "half_pixel_symmetric":
-            return measure(s.size) / 2.0 * (1.0 - measure(s.out) / length) + half
+            left = measure(s.size) / 2.0 * (1.0 - measure(s.out) / length)
+            return left + (x + 0.5) / scale - 0.5
         case "asymmetric":
             return x / scale
         case "align_corners":
