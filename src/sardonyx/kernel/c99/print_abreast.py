@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sardonyx import types as t
+from sardonyx.dims import Dim
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.place import Block, checked, place
@@ -27,6 +28,7 @@ from sardonyx.kernel.walk import free_axes, walk
 LEAST = 10  # operations; of fewer, the processor has enough in flight
 MOST = 300  # operations in a straight strip: gcc unrolls no more
 VECTOR = 8  # elements, of the registers that most have
+FEW = 4  # elements that are better done one by one
 WIDTHS = (4 * VECTOR, 2 * VECTOR)  # of a strip, the first that is not too long
 ROWS, TOGETHER = 3, 420  # rows of 16 lanes, and operations of all: more spill
 # The functions that are inlined into what has SX_TOGETHER, or lose nothing as calls.
@@ -50,9 +52,9 @@ def abreast_of(s: Compute) -> int:
         return 0
     free = free_axes(s.expr)
     work = sum(isinstance(e, Alu | Where | Cast) and axis in free[id(e)] for e in nodes)
-    width = next((w for w in WIDTHS if work * w // VECTOR <= MOST), VECTOR)
-    long = not isinstance(axis.extent, int) or axis.extent >= width
-    return width if work >= LEAST and long else 0
+    most = axis.extent if isinstance(axis.extent, int) else WIDTHS[0]
+    width = next((w for w in WIDTHS if work * w // VECTOR <= MOST and w <= most), VECTOR)
+    return width if work >= LEAST and width <= most else 0
 
 
 def rows_of(s: Compute, sums: Fold, lanes: Axis) -> int:
@@ -124,22 +126,21 @@ def _strips(
     if width == VECTOR:
         return [f"sx_abreast(1) for (int64_t {i} = {start}; {i} < {n}; {i}++) {{", *element, "}"]
     whole = isinstance(axis.extent, int) and axis.extent % width == 0
-    rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
     each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
     side, here = f"sx_abreast({width // VECTOR}) {each}", f"const int64_t {i} = {strip} + {lane};"
+    rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
+    if axis not in names.spans and _ends_alone(axis.extent, width):
+        back, kept = names.fresh("b"), names.fresh("k")
+        there = f"const int64_t {i} = {back} + {lane};"
+        rest = [  # an operand may lie where the result lies: what was stored is not stored again
+            f"const int64_t {back} = {n} - {width};",
+            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
+            *(side, there, *steps, f"{kept}[{lane}] = {value};", "}"),
+            each.replace(f"{lane} = 0", f"{lane} = {strip} - {back}"),
+            *(there, f"{target} = {kept}[{lane}];", "}"),
+        ]
     if beside is not None:
         rest = [*beside.before_rest(strip), *rest, *beside.after_rest(strip)]
-    elif axis not in names.spans and isinstance(axis.extent, int) and axis.extent >= width:
-        first, kept = names.fresh("l"), names.fresh("k")
-        rest = [  # an operand may lie where the result lies: what was stored is not stored again
-            f"if ({strip} < {n}) {{",
-            f"const int64_t {first} = {strip} + {width} - {n};",
-            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
-            f"{strip} = {n} - {width};",
-            *(side, here, *steps, f"{kept}[{lane}] = {value};", "}"),
-            each.replace(f"{lane} = 0", f"{lane} = {first}"),
-            *(here, f"{target} = {kept}[{lane}];", "}", "}"),
-        ]
     return [
         f"int64_t {strip} = {start};",
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
@@ -150,8 +151,14 @@ def _strips(
         "}",
         *(beside.after(strip) if beside is not None else []),
         "}",
-        *([] if whole else rest),
+        *([] if whole else [f"if ({strip} < {n}) {{", *rest, "}"]),
     ]
+
+
+def _ends_alone(n: Dim, width: int) -> bool:
+    """Whether a whole strip that ends with the axis takes less than the elements that are left one
+    by one, behind as many vectors of them as there are."""
+    return isinstance(n, int) and n >= width and n % (2 * VECTOR) >= FEW
 
 
 def together(text: str) -> str:
