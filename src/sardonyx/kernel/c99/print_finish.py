@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from sardonyx import types as t
 from sardonyx.dims import Dim, product
 from sardonyx.kernel.adjoin import adjoin, read_as_one
-from sardonyx.kernel.c99.contract import LANES, Contraction
+from sardonyx.kernel.affine import coefficient
+from sardonyx.kernel.c99.contract import LANES, Contraction, flat
 from sardonyx.kernel.c99.cuts import SOME, cuts_of
 from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.c99.print_calls import calls_of, has_calls
@@ -15,9 +17,9 @@ from sardonyx.kernel.c99.print_strip import has_bytes, print_strip
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.strips import hoisted, strip_of
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Axis, Expr, Fold, Local
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local
 from sardonyx.kernel.rewrite import rewrite
-from sardonyx.kernel.walk import free_axes
+from sardonyx.kernel.walk import free_axes, walk
 
 SHORTEST = 4  # lanes that are a vector
 Field = tuple[str, str]  # type, name
@@ -64,6 +66,7 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     return [
         *lines,
         "int64_t t = 0;",
+        *(_turned(c, names, given, rows[0], full) if is_turned(c, rows) else ()),
         *_abreast(c, names, given, rows, full),
         *apart,
         loop(""),
@@ -94,6 +97,50 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     rolled = "sx_rolled() " if vector else ""  # compilers would unroll so short a loop first
     head = f"{before}{rolled}{apart}for (int64_t l = 0; l < {width}; l++) {{"
     return [head, lane, *element, store, "}"]
+
+
+def is_turned(c: Contraction, rows: Sequence[Rows]) -> bool:
+    """Whether rows are neighbours where the sums are stored, which lanes are not, and nothing else
+    is read of a row."""
+    s, own = c.compute, {w.axes[0] for w in c.m}
+    if s.buffer.dtype is not t.float32 or has_calls(s.expr, c.lanes) or len(rows) != 1:
+        return False
+    sums: dict[Fold, Expr] = {c.fold: Local("sum", c.fold.dtype)}
+    loads = [e for e in walk(rewrite(s.expr, sums)) if isinstance(e, Load)]
+    address, found = flat(Load(s.buffer, s.axes)), [flat(e) for e in loads]
+    if address is None or rows_of(s, c.fold, c.lanes) or own & {a for e in loads for a in walk(e)}:
+        return False
+    steps = coefficient(address, rows[0][-1]), coefficient(address, c.lanes)
+    beside = all(a is not None and coefficient(a, c.lanes) in (0, 1) for a in found)
+    return beside and steps[0] == 1 and steps[1] not in (None, 0, 1)
+
+
+def _turned(
+    c: Contraction, names: Writer, given: Mapping[Expr, str], rows: Rows, full: str
+) -> list[str]:
+    """Eight rows at a time, stored as columns; the last eight may begin among those before."""
+    s, kept, i = c.compute, names.fresh("k"), given[rows[-1]]
+    address = flat(Load(s.buffer, s.axes))
+    assert address is not None
+    step = names.size(coefficient(address, c.lanes) * s.buffer.dtype.bytes(1))
+    row = _row(c, names, "(t + r)", "16")
+    value = row[-2].split(" = ", 1)[1]
+    names.given = dict(given)
+    lines = [
+        f"if ({full}count >= 8) {{",
+        "for (; t < count; t += 8) {",
+        f"if (t + 8 > count) {{ {i} -= t + 8 - count; t = count - 8; }}",
+        f"{c_type(s.buffer.dtype)} {kept}[8 * {LANES}];",
+        "for (int64_t r = 0; r < 8; r++) {",
+        *(*row[:-2], f"{kept}[16 * r + l] = {value}", "}", "}"),
+    ]
+    for lane in (0, 8):
+        names.given[c.lanes] = f"(16 * b + {lane})"
+        at = names.element(s.buffer, [names.given[a] for a in s.axes])
+        source = f"(const uint8_t *)(const void *)({kept} + {lane})"
+        lines.append(f"sx_across_32((uint8_t *)(void *)&{at}, {step}, {source}, {4 * LANES});")
+    names.given = dict(given)
+    return [*lines, f"{i} += 8;", "}", "}"]
 
 
 def _abreast(
