@@ -160,13 +160,16 @@ def _parts(
     last, mixed = made[found.c.a.buffer], found.c.compute
     below = _below(last, made, body)
     scores = [s for s in below if _is_product(s)]
-    if len(scores) != 1 or packed_product(scores[0]) is None:
+    first = packed_product(scores[0]) if len(scores) == 1 else None
+    if first is None:
         return None
     rows = tuple(s for s in below if s is not scores[0] and _reads(s, scores[0], made))
     group = (scores[0], *rows)
     depth = _depth(group, found)
     folded = any(isinstance(e, Fold) for s in rows for e in walk(s.expr))
     if depth is None or not folded or not in_place(rows[-1], scores[0]):
+        return None
+    if first.c.lanes is scores[0].axes[depth - 1]:  # of known Q: a block would be some lanes
         return None
     if not _is_inner(group, mixed, body, kernel):
         return None

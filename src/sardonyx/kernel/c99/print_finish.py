@@ -121,8 +121,9 @@ def _turned(
     """Eight rows at a time, stored as columns; the last eight may begin among those before."""
     s, kept, i = c.compute, names.fresh("k"), given[rows[-1]]
     address = flat(Load(s.buffer, s.axes))
-    assert address is not None
-    step = names.size(coefficient(address, c.lanes) * s.buffer.dtype.bytes(1))
+    apart = None if address is None else coefficient(address, c.lanes)
+    assert apart is not None
+    step = names.size(apart * s.buffer.dtype.bytes(1))
     row = _row(c, names, "(t + r)", "16")
     value = row[-2].split(" = ", 1)[1]
     names.given = dict(given)
