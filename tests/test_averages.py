@@ -33,7 +33,7 @@ ABOUT = (
 @pytest.mark.parametrize("counted", [0, 1])
 def test_averages_are_the_machines(counted: int) -> None:
     net = Net()
-    for (i, about), width in product(enumerate(ABOUT), (6, 13, 16, 37)):
+    for (i, about), width in product(enumerate(ABOUT), (6, 13, 16, 37, 53)):
         x = net.feed(f"x{len(net.feeds)}", values(i + width, 2, 3, 9, width))
         net.give(net.op("AveragePool", x, count_include_pad=counted, **about))
     x = net.feed("blocked", values(7, 1, 16, 9, 10))
