@@ -120,7 +120,21 @@ def heads(net: Net) -> None:
     )
 
 
-FAMILIES = [heads, lanes, chains, columns, written, norms, modes, sines, queries]
+def tops(net: Net) -> None:
+    """Much of short rows, along each axis, with equals, both zeros and NaNs."""
+    whole = np.random.default_rng(1).integers(-3, 4, (3, 21, 19))
+    odd = np.where(whole == 2, np.nan, np.where(whole == 0, -0.0, whole))
+    odd[:, ::2][whole[:, ::2] == 0] = 0.0
+    for dtype in (np.float32, np.float16, np.int64):
+        x = (whole if dtype is np.int64 else odd).astype(dtype)
+        given = net.feed(f"x{np.dtype(dtype)}", x)
+        for axis, count in ((1, 21), (2, 7), (2, 4), (0, 3)):
+            for largest in (0, 1):
+                k = np.array([count])
+                net.give(*net.op("TopK", given, k, count=2, axis=axis, largest=largest))
+
+
+FAMILIES = [heads, tops, lanes, chains, columns, written, norms, modes, sines, queries]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: str(f.__name__))

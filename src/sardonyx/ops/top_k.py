@@ -1,4 +1,5 @@
-"""TopK: a heap of the best elements of a row, then sorted in place."""
+"""TopK: a heap of the best elements of a row, then sorted in place; of short rows, of which much is
+wanted, how many elements are before each."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift, widen
+from sardonyx.kernel.expr import Expr, Operand, lift, where, widen
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
 from sardonyx.ops.order import element_at, heapify, less, ordering, put, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
+
+MUCH = 40  # comparisons of all pairs that take as long as one of the steps of sorting a heap
+LEAST = 4  # elements that are sorted by their places
 
 
 @operator("TopK", 1)
@@ -48,6 +52,8 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
     size = x.shape[a]
     if isinstance(size, int) and isinstance(count, int) and not 0 <= count <= size:
         raise InvalidModel(f"k is {count}, the axis has {size} elements")
+    if isinstance(size, int) and isinstance(count, int) and _is_much(count, size):
+        return _ranked(k, x, count, a, largest)
     found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
     with (
         loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i,
@@ -89,4 +95,31 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
             sift(k, heap, lift(0), end, later)
         with k.loop(count) as j:
             k.store(found, replaced(i, a, j), first[j])
+    return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
+
+
+def _is_much(count: int, size: int) -> bool:
+    """Whether all pairs are compared sooner than so many are sorted."""
+    return count >= LEAST and size * size <= MUCH * count * count.bit_length()
+
+
+def _ranked(k: Builder, x: Tensor, count: int, a: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The same; an element's place is how many are before it."""
+    size = x.shape[a]
+    found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
+    with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
+
+        def value(j: Operand) -> Expr:
+            return x[tuple(replaced(i, a, j))]
+
+        def place(j: Expr) -> Expr:
+            def is_before(o: Expr) -> Expr:
+                low, high = (value(o), value(j)) if largest else (value(j), value(o))
+                return where(o < j, ~less(low, high), less(high, low))
+
+            return k.fold("sum", (size,), lambda o: is_before(o).cast(t.int32))
+
+        places = k.compute((size,), place, t.int32)
+        with k.loop(size) as j, k.when(places[j] < count):
+            k.store(found, replaced(i, a, places[j].cast(t.int64)), j)
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
