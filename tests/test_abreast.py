@@ -43,7 +43,8 @@ def test_a_chain_is_taken_in_strips_that_its_length_decides() -> None:
     assert width((4, 64), lambda x, i: fn.exp(x[i])) == 32
     assert width((4, 64), lambda x, i: fn.sigmoid(x[i]) * fn.sinh(x[i])) == 16
     assert width((4, 64), lambda x, i: x[i] + 1) == 0, "too little to do"
-    assert width((64, 20), lambda x, i: fn.exp(x[i])) == 0, "too short"
+    assert width((64, 20), lambda x, i: fn.exp(x[i])) == 16, "half as long a strip fits"
+    assert width((64, 12), lambda x, i: fn.exp(x[i])) == 0, "too short"
     assert width((64, 64), lambda x, i: fn.exp(x[i[::-1]])) == 0, "not neighbours"
 
 

@@ -53,7 +53,8 @@ def abreast_of(s: Compute) -> int:
     free = free_axes(s.expr)
     work = sum(isinstance(e, Alu | Where | Cast) and axis in free[id(e)] for e in nodes)
     most = axis.extent if isinstance(axis.extent, int) else WIDTHS[0]
-    width = next((w for w in WIDTHS if work * w // VECTOR <= MOST and w <= most), VECTOR)
+    straight = [w for w in WIDTHS if work * w // VECTOR <= MOST] or [VECTOR]
+    width = next((w for w in straight if w <= most), straight[0])
     return width if work >= LEAST and width <= most else 0
 
 

@@ -15,7 +15,7 @@ from sardonyx.kernel.c99.print_abreast import VECTOR, rows_of
 from sardonyx.kernel.c99.print_calls import calls_of, has_calls
 from sardonyx.kernel.c99.print_strip import has_bytes, print_strip
 from sardonyx.kernel.c99.spelling import c_type
-from sardonyx.kernel.c99.strips import hoisted, strip_of
+from sardonyx.kernel.c99.strips import hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load, Local
 from sardonyx.kernel.rewrite import rewrite
@@ -124,8 +124,8 @@ def _turned(
     apart = None if address is None else coefficient(address, c.lanes)
     assert apart is not None
     step = names.size(apart * s.buffer.dtype.bytes(1))
-    row = _row(c, names, "(t + r)", "16")
-    value = row[-2].split(" = ", 1)[1]
+    head, lane, *row, store, _ = _row(c, names, "(t + r)", "16")
+    value = store.split(" = ", 1)[1]
     names.given = dict(given)
     lines = [
         f"if ({full}count >= 8) {{",
@@ -133,12 +133,12 @@ def _turned(
         f"if (t + 8 > count) {{ {i} -= t + 8 - count; t = count - 8; }}",
         f"{c_type(s.buffer.dtype)} {kept}[8 * {LANES}];",
         "for (int64_t r = 0; r < 8; r++) {",
-        *(*row[:-2], f"{kept}[16 * r + l] = {value}", "}", "}"),
+        *(head, *used(lane, [*row, value]), *row, f"{kept}[16 * r + l] = {value}", "}", "}"),
     ]
-    for lane in (0, 8):
-        names.given[c.lanes] = f"(16 * b + {lane})"
+    for half in (0, 8):
+        names.given[c.lanes] = f"(16 * b + {half})"
         at = names.element(s.buffer, [names.given[a] for a in s.axes])
-        source = f"(const uint8_t *)(const void *)({kept} + {lane})"
+        source = f"(const uint8_t *)(const void *)({kept} + {half})"
         lines.append(f"sx_across_32((uint8_t *)(void *)&{at}, {step}, {source}, {4 * LANES});")
     names.given = dict(given)
     return [*lines, f"{i} += 8;", "}", "}"]

@@ -135,7 +135,8 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
             f"{strip} = {n} - {width};",
             *folding(each),
             f"{c_type(s.buffer.dtype)} {kept}[{width}];",
-            *(f"sx_rolled() {each}", here, *element, f"{kept}[{lane}] = {value};", "}"),
+            *(f"sx_rolled() {each}", *used(here, [*element, value]), *element),
+            *(f"{kept}[{lane}] = {value};", "}"),
             *(each.replace(f"{lane} = 0", f"{lane} = {first}"), here, again, "}", "}"),
         ]
     elif not whole:
