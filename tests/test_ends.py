@@ -134,7 +134,16 @@ def tops(net: Net) -> None:
                 net.give(*net.op("TopK", given, k, count=2, axis=axis, largest=largest))
 
 
-FAMILIES = [heads, tops, lanes, chains, columns, written, norms, modes, sines, queries]
+def windows(net: Net) -> None:
+    """Averages of windows that move by several elements over rows shorter than that, and longer."""
+    for n in (1, 2, 3, 5, 40):
+        for by in (2, 3, 4):
+            x = net.feed(f"x{n}_{by}", normal(n, 1, 2, 2, n))
+            about = {"kernel_shape": [1, 45], "strides": [1, by], "pads": [0, 44, 0, 44]}
+            net.give(*(net.op("AveragePool", x, count_include_pad=i, **about) for i in (0, 1)))
+
+
+FAMILIES = [heads, tops, windows, lanes, chains, columns, written, norms, modes, sines, queries]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: str(f.__name__))

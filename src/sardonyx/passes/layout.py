@@ -224,6 +224,8 @@ def _ends_in_columns(launch: Launch, fold: Fold) -> bool:
     s = launch.kernel.body[-1]
     if len(launch.kernel.body) != 1 or not isinstance(s, Compute) or is_long(s):
         return False
+    if s.axes[0].extent != 1:  # rows of several pictures are no run of neighbours there
+        return False
     channels, inner = s.buffer.shape[1], set(walk(*fold.terms))
     ragged = isinstance(channels, int) and channels > LANES and channels % LANES != 0
     others = [e for e in walk(s.expr) if isinstance(e, Load) and e not in inner]

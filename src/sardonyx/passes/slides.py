@@ -169,8 +169,12 @@ def bordered(
         return tuple(copy(at + begin, phase) for phase in range(phases))
 
     axes = tuple(Axis(f"i{d}", n) for d, n in enumerate(near.shape))
-    ends = (*range(along.before, begin * phases), *range(end * phases, along.before + along.size))
-    inner = [*in_strips(end - begin, turn), *(copy(lift(i // phases), i % phases) for i in ends)]
+    last = along.before + along.size
+    turns, ends = list[Stmt](), [*range(along.before, last)]
+    if begin < end:
+        turns += in_strips(end - begin, turn)
+        ends = [*range(along.before, begin * phases), *range(end * phases, last)]
+    inner = [*turns, *(copy(lift(i // phases), i % phases) for i in ends)]
     return (Compute(near, axes, border), *nested(rows, inner))
 
 

@@ -125,7 +125,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
     ]
     inner += [*over(str(width)), "}"]
-    if not whole and not cut and _goes_back(s, axis, width):
+    if not whole and axis not in names.spans and _goes_back(s, axis, width):
         first, kept = names.fresh("l"), names.fresh("k")
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
         again = names.assign(s.buffer, [names.given[a] for a in s.axes], f"{kept}[{lane}]")
