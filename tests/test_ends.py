@@ -106,15 +106,16 @@ def queries(net: Net) -> None:
 
 
 def heads(net: Net) -> None:
-    """Outputs of convolutions whose channels fill no blocks."""
-    x = net.feed("x", normal(1, 2, 32, 9, 11))
-    for n in (20, 40):
-        for size in (1, 3):
-            w, about = normal(n + size, n, 32, size, size), {"pads": [size // 2] * 4}
-            y = net.op("Conv", net.op("Relu", x), w, normal(n, n), **about)
-            net.give(y, net.op("Sigmoid", net.op("Conv", x, w, **about)))
-        given = normal(n, n, 32, 3, 3), normal(1, n)
-        net.give(net.op("Conv", net.op("Relu", x), *given, strides=[2, 2]))
+    """Outputs of convolutions whose channels fill no blocks, of one picture and of two."""
+    for pictures in (1, 2):
+        x = net.op("Relu", net.feed(f"x{pictures}", normal(1, pictures, 32, 9, 11)))
+        for n in (20, 40):
+            for size in (1, 3):
+                w, about = normal(n + size, n, 32, size, size), {"pads": [size // 2] * 4}
+                net.give(net.op("Conv", x, w, normal(n, n), **about))
+                net.give(net.op("Sigmoid", net.op("Conv", x, w, **about)))
+            given = normal(n, n, 32, 3, 3), normal(1, n)
+            net.give(net.op("Conv", x, *given, strides=[2, 2]))
     net.give(
         net.op("Conv", net.feed("d", normal(2, 1, 24, 9, 9)), normal(3, 24, 1, 3, 3), group=24)
     )

@@ -188,14 +188,12 @@ def _decisions(k: Builder, near: Tensor, w: Array, rho: Array, counts: Array) ->
     weights = [np.concatenate([rows_[j - 1, own[i]], rows_[i, own[j]]]) for i, j in pairs]
     at, held = (k.constant(_side_by_side(x)) for x in (both, weights))
     ends, offsets = k.constant(np.array([len(x) for x in both])), k.constant(rho[: len(pairs)])
-    most, dense = max(map(len, both)), len(pairs) == 1
-    alike = all(len(x) == most for x in both)
 
     def decision(n: Axis, p: Axis) -> Expr:
         def term(v: Axis) -> tuple[Expr, Expr]:
-            return cast(near[n, v if dense else cast(at[v, p], t.int64)], t.float64), held[v, p]
+            return cast(near[n, cast(at[v, p], t.int64)], t.float64), held[v, p]
 
-        found = k.dot((most,), term, None if alike else lambda v: v < ends[p])
+        found = k.dot((max(map(len, both)),), term, lambda v: v < ends[p])
         return found + cast(offsets[p], t.float64)
 
     return k.compute((near.shape[0], len(pairs)), decision, t.float64)

@@ -18,7 +18,7 @@ from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.pool import counts, global_shape, max_pool
 from sardonyx.ops.qlinear import at_axis, centred, requantized
 from sardonyx.ops.quantize import quantized
-from sardonyx.ops.registry import attributes_of
+from sardonyx.ops.registry import Definition, attributes_of
 from sardonyx.ops.window import Window, window
 
 Count: TypeAlias = Callable[[Builder, Window, bool], Callable[[Sequence[Axis]], Expr]]
@@ -94,34 +94,25 @@ def _positions(k: Builder, win: Window, padding: bool) -> Callable[[Sequence[Axi
     return (lambda _: whole) if padding else counts(k, win, padding)
 
 
-@contrib("QLinearAveragePool", "rounding")
-@attributes_of(_average_pool)
-def qlinear_average_pool(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor | None = None,
-    y_scale: Tensor | None = None,
-    y_zero_point: Tensor | None = None,
-    **attributes: Any,
-) -> Tensor:
-    return _average_pool(
-        k, x, x_scale, x_zero_point, y_scale, y_zero_point, _positions, **attributes
-    )
+def _definition(count: Count) -> Definition:
+    @attributes_of(_average_pool)
+    def define(
+        k: Builder,
+        x: Tensor,
+        x_scale: Tensor,
+        x_zero_point: Tensor | None = None,
+        y_scale: Tensor | None = None,
+        y_zero_point: Tensor | None = None,
+        **attributes: Any,
+    ) -> Tensor:
+        given = x, x_scale, x_zero_point, y_scale, y_zero_point
+        return _average_pool(k, *given, count, **attributes)
+
+    return define
 
 
-@attributes_of(_average_pool)
-def q_average_pool(
-    k: Builder,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero_point: Tensor | None = None,
-    y_scale: Tensor | None = None,
-    y_zero_point: Tensor | None = None,
-    **attributes: Any,
-) -> Tensor:
-    """AveragePool of integers: what is past the padding does not count."""
-    return _average_pool(k, x, x_scale, x_zero_point, y_scale, y_zero_point, counts, **attributes)
+contrib("QLinearAveragePool", "rounding")(_definition(_positions))
+q_average_pool = _definition(counts)  # AveragePool of integers: what is past the padding is none
 
 
 @contrib("NhwcMaxPool")

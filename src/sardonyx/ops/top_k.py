@@ -3,11 +3,13 @@ wanted, how many elements are before each."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sardonyx import types as t
 from sardonyx.dims import Dim, extreme, floordiv
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, lift, where, widen
+from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where, widen
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
@@ -44,58 +46,83 @@ def _count(k: Builder, count: Tensor) -> Dim:
 def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
     """The first `count` elements of the axis in descending (or ascending) order, and where they
     are. A NaN is larger than any number; of equal elements the one with the lower index is first.
-
-    The heap begins as the first elements; its root is the last of them in that order, and gives
-    way to each later element that is before it.
     """
     a = normalize_axis(axis, x.rank)
     size = x.shape[a]
-    if isinstance(size, int) and isinstance(count, int) and not 0 <= count <= size:
-        raise InvalidModel(f"k is {count}, the axis has {size} elements")
-    if isinstance(size, int) and isinstance(count, int) and _is_much(count, size):
-        return _ranked(k, x, count, a, largest)
+    write = _by_heap
+    if isinstance(size, int) and isinstance(count, int):
+        if not 0 <= count <= size:
+            raise InvalidModel(f"k is {count}, the axis has {size} elements")
+        write = _by_places if _is_much(count, size) else _by_heap
     found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
-    with (
-        loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i,
-        k.when(lift(count) > 0),
-    ):
-
-        def value(j: Operand) -> Expr:
-            return x.guard(replaced(i, a, j))
-
-        def beats(x: Expr, y: Expr) -> Expr:
-            return less(y, x) if largest else less(x, y)
-
-        later = ordering(largest)
-        first = k.compute((count,), lambda j: j, t.int64)
-        heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
-        heapify(k, heap, lift(count), later)
-        least = k.local(heap[1].guard((0,)))
-
-        def offer(j: Expr) -> None:
-            with k.when(beats(value(j), least)):
-                put(k, heap, lift(0), (j, widen(value(j))))
-                sift(k, heap, lift(0), lift(count), later)
-                k.set(least, heap[1].guard((0,)))
-
-        more = extreme("max", size - count, 0)
-        blocks = floordiv(more, LANES)
-        with k.loop(blocks) as block:
-            start = block * LANES + count
-            found_one = k.fold("or", (LANES,), lambda j: beats(value(start + j), least))
-            with k.when(found_one), k.loop(LANES) as j:
-                offer(start + j)
-        with k.loop(more - blocks * LANES) as rest:
-            offer(rest + count + blocks * LANES)
-        with k.loop(count) as back:
-            end = k.local(count - 1 - back)
-            last, root = (element_at(k, heap, at) for at in (end, lift(0)))
-            put(k, heap, lift(0), last)
-            put(k, heap, end, root)
-            sift(k, heap, lift(0), end, later)
-        with k.loop(count) as j:
-            k.store(found, replaced(i, a, j), first[j])
+    with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
+        write(k, _Row(x, found, a, i, count, largest))
     return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    """A row of x along axis a, the others being i, of which the first `count` are found."""
+
+    x: Tensor
+    found: Tensor
+    a: int
+    i: tuple[Axis, ...]
+    count: Dim
+    largest: bool
+
+    def at(self, j: Operand) -> tuple[Operand, ...]:
+        return tuple(replaced(self.i, self.a, j))
+
+    def beats(self, x: Expr, y: Expr) -> Expr:
+        return less(y, x) if self.largest else less(x, y)
+
+    def write(self, k: Builder, j: Operand, place: Operand) -> None:
+        k.store(self.found, self.at(j), place)
+
+
+def _by_heap(k: Builder, row: _Row) -> None:
+    """A heap of the best elements, sorted in place, where any are wanted."""
+    with k.when(lift(row.count) > 0):
+        _sort(k, row)
+
+
+def _sort(k: Builder, row: _Row) -> None:
+    """The heap begins as the first elements; its root is the last of them in that order, and gives
+    way to each later element that is before it."""
+    count, later = row.count, ordering(row.largest)
+
+    def value(j: Operand) -> Expr:
+        return row.x.guard(row.at(j))
+
+    first = k.compute((count,), lambda j: j, t.int64)
+    heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
+    heapify(k, heap, lift(count), later)
+    least = k.local(heap[1].guard((0,)))
+
+    def offer(j: Expr) -> None:
+        with k.when(row.beats(value(j), least)):
+            put(k, heap, lift(0), (j, widen(value(j))))
+            sift(k, heap, lift(0), lift(count), later)
+            k.set(least, heap[1].guard((0,)))
+
+    more = extreme("max", row.x.shape[row.a] - count, 0)
+    blocks = floordiv(more, LANES)
+    with k.loop(blocks) as block:
+        start = block * LANES + count
+        found_one = k.fold("or", (LANES,), lambda j: row.beats(value(start + j), least))
+        with k.when(found_one), k.loop(LANES) as j:
+            offer(start + j)
+    with k.loop(more - blocks * LANES) as rest:
+        offer(rest + count + blocks * LANES)
+    with k.loop(count) as back:
+        end = k.local(count - 1 - back)
+        last, root = (element_at(k, heap, at) for at in (end, lift(0)))
+        put(k, heap, lift(0), last)
+        put(k, heap, end, root)
+        sift(k, heap, lift(0), end, later)
+    with k.loop(count) as j:
+        row.write(k, j, first[j])
 
 
 def _is_much(count: int, size: int) -> bool:
@@ -103,23 +130,17 @@ def _is_much(count: int, size: int) -> bool:
     return count >= LEAST and size * size <= MUCH * count * count.bit_length()
 
 
-def _ranked(k: Builder, x: Tensor, count: int, a: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The same; an element's place is how many are before it."""
-    size = x.shape[a]
-    found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
-    with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
+def _by_places(k: Builder, row: _Row) -> None:
+    """An element's place is how many are before it."""
+    size = row.x.shape[row.a]
 
-        def value(j: Operand) -> Expr:
-            return x[tuple(replaced(i, a, j))]
+    def place(j: Expr) -> Expr:
+        def is_before(o: Expr) -> Expr:
+            own, other = row.x[row.at(j)], row.x[row.at(o)]
+            return where(o < j, ~row.beats(own, other), row.beats(other, own))
 
-        def place(j: Expr) -> Expr:
-            def is_before(o: Expr) -> Expr:
-                low, high = (value(o), value(j)) if largest else (value(j), value(o))
-                return where(o < j, ~less(low, high), less(high, low))
+        return k.fold("sum", (size,), lambda o: is_before(o).cast(t.int32))
 
-            return k.fold("sum", (size,), lambda o: is_before(o).cast(t.int32))
-
-        places = k.compute((size,), place, t.int32)
-        with k.loop(size) as j, k.when(places[j] < count):
-            k.store(found, replaced(i, a, places[j].cast(t.int64)), j)
-    return k.compute(found.shape, lambda *i: x.trap(replaced(i, a, found[i]))), found
+    places = k.compute((size,), place, t.int32)
+    with k.loop(size) as j, k.when(places[j] < row.count):
+        row.write(k, places[j].cast(t.int64), j)

@@ -48,7 +48,7 @@ def _launch(launch: Launch, weights: Mapping[str, Array]) -> Launch:
 
 
 def is_repeated(launch: Launch, weights: Mapping[str, Array]) -> bool:
-    """Whether all that a launch does is so made loops of."""
+    """Whether a launch does nothing but repeat elements, each of which such loops read once."""
     known = known_to(launch, weights)
     found = (isinstance(s, Compute) and _split(s, known) != (s,) for s in launch.kernel.body)
     return bool(known) and launch.call is None and all(found)

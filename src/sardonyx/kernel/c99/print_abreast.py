@@ -18,7 +18,7 @@ from sardonyx.dims import Dim
 from sardonyx.kernel.affine import coefficient
 from sardonyx.kernel.c99.contract import flat
 from sardonyx.kernel.c99.place import Block, checked, place
-from sardonyx.kernel.c99.spelling import c_type
+from sardonyx.kernel.c99.strips import Last
 from sardonyx.kernel.c99.write import Expression, Writer, bare, nest, stored
 from sardonyx.kernel.expr import Alu, Axis, Cast, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.ir import Compute
@@ -127,27 +127,22 @@ def _strips(
     if width == VECTOR:
         return [f"sx_abreast(1) for (int64_t {i} = {start}; {i} < {n}; {i}++) {{", *element, "}"]
     whole = isinstance(axis.extent, int) and axis.extent % width == 0
-    each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
-    side, here = f"sx_abreast({width // VECTOR}) {each}", f"const int64_t {i} = {strip} + {lane};"
+    side = f"sx_abreast({width // VECTOR})"
     rest = [f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{", *element, "}"]
     if axis not in names.spans and _ends_alone(axis.extent, width):
-        back, kept = names.fresh("b"), names.fresh("k")
-        there = f"const int64_t {i} = {back} + {lane};"
-        rest = [  # an operand may lie where the result lies: what was stored is not stored again
-            f"const int64_t {back} = {n} - {width};",
-            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
-            *(side, there, *steps, f"{kept}[{lane}] = {value};", "}"),
-            each.replace(f"{lane} = 0", f"{lane} = {strip} - {back}"),
-            *(there, f"{target} = {kept}[{lane}];", "}"),
-        ]
+        back = names.fresh("b")
+        here = f"const int64_t {i} = {back} + {lane};"
+        last = Last(lane, width, here, steps, value, names.fresh("k"), f"{strip} - {back}")
+        rest = [f"const int64_t {back} = {n} - {width};"]
+        rest += last.lines(s.buffer.dtype, side, lambda x: f"{target} = {x};")
     if beside is not None:
         rest = [*beside.before_rest(strip), *rest, *beside.after_rest(strip)]
     return [
         f"int64_t {strip} = {start};",
         f"for (; {strip} + {width} <= {n}; {strip} += {width}) {{",
         *(beside.before(strip) if beside is not None else []),
-        side,
-        here,
+        f"{side} for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{",
+        f"const int64_t {i} = {strip} + {lane};",
         *element,
         "}",
         *(beside.after(strip) if beside is not None else []),

@@ -66,7 +66,7 @@ def _finish(c: Contraction, names: Writer) -> list[str]:
     return [
         *lines,
         "int64_t t = 0;",
-        *(_turned(c, names, given, rows[0], full) if is_turned(c, rows) else ()),
+        *(_turned(c, names, given, rows[0], full) if _is_turned(c, rows) else ()),
         *_abreast(c, names, given, rows, full),
         *apart,
         loop(""),
@@ -84,9 +84,7 @@ def _rest(c: Contraction, width: str) -> str:
 
 def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") -> list[str]:
     """The loop over the first `width` lanes of row t; what stands before it."""
-    s = c.compute
-    names.given[c.fold] = f"acc[16 * {t} + l]"
-    lane = f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
+    s, lane = c.compute, _lane(c, names, t)
     if has_bytes(s, c.lanes) or has_calls(s.expr, c.lanes):
         return print_strip(strip_of(s, c.lanes, names), names, "l", lane, width)
     element, (value,) = evaluate(names, [s.expr])
@@ -99,7 +97,13 @@ def _row(c: Contraction, names: Writer, t: str, width: str, before: str = "") ->
     return [head, lane, *element, store, "}"]
 
 
-def is_turned(c: Contraction, rows: Sequence[Rows]) -> bool:
+def _lane(c: Contraction, names: Writer, t: str) -> str:
+    """The declaration of a lane's index, its sum being that of row t."""
+    names.given[c.fold] = f"acc[16 * {t} + l]"
+    return f"const int64_t {names.given[c.lanes]} = 16 * b + l;"
+
+
+def _is_turned(c: Contraction, rows: Sequence[Rows]) -> bool:
     """Whether rows are neighbours where the sums are stored, which lanes are not, and nothing else
     is read of a row."""
     s, own = c.compute, {w.axes[0] for w in c.m}
@@ -124,16 +128,17 @@ def _turned(
     apart = None if address is None else coefficient(address, c.lanes)
     assert apart is not None
     step = names.size(apart * s.buffer.dtype.bytes(1))
-    head, lane, *row, store, _ = _row(c, names, "(t + r)", "16")
-    value = store.split(" = ", 1)[1]
-    names.given = dict(given)
+    lane = _lane(c, names, "(t + r)")
+    element, (value,) = evaluate(names, [s.expr])
+    value = bare(stored(names, value, s.expr, s.buffer))
     lines = [
         f"if ({full}count >= 8) {{",
         "for (; t < count; t += 8) {",
         f"if (t + 8 > count) {{ {i} -= t + 8 - count; t = count - 8; }}",
         f"{c_type(s.buffer.dtype)} {kept}[8 * {LANES}];",
         "for (int64_t r = 0; r < 8; r++) {",
-        *(head, *used(lane, [*row, value]), *row, f"{kept}[16 * r + l] = {value}", "}", "}"),
+        f"sx_rolled() for (int64_t l = 0; l < {LANES}; l++) {{",
+        *(*used(lane, [*element, value]), *element, f"{kept}[16 * r + l] = {value};", "}", "}"),
     ]
     for half in (0, 8):
         names.given[c.lanes] = f"(16 * b + {half})"

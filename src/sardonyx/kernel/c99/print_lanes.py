@@ -28,7 +28,7 @@ from sardonyx.kernel.c99.print_terms import (
 )
 from sardonyx.kernel.c99.share import LINE
 from sardonyx.kernel.c99.spelling import c_type, literal
-from sardonyx.kernel.c99.strips import hoisted, strip_of, used
+from sardonyx.kernel.c99.strips import Last, hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, stored
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.folds import LANES, identity
@@ -128,16 +128,15 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     if not whole and axis not in names.spans and _goes_back(s, axis, width):
         first, kept = names.fresh("l"), names.fresh("k")
         each = f"for (int64_t {lane} = 0; {lane} < {width}; {lane}++) {{"
-        again = names.assign(s.buffer, [names.given[a] for a in s.axes], f"{kept}[{lane}]")
+        index = [names.given[a] for a in s.axes]
+        last = Last(lane, width, here, element, value, kept, first)
         inner += [
             f"if ({strip} < {n}) {{",
             f"const int64_t {first} = {strip} + {width} - {n};",
             f"{strip} = {n} - {width};",
             *folding(each),
-            f"{c_type(s.buffer.dtype)} {kept}[{width}];",
-            *(f"sx_rolled() {each}", *used(here, [*element, value]), *element),
-            *(f"{kept}[{lane}] = {value};", "}"),
-            *(each.replace(f"{lane} = 0", f"{lane} = {first}"), here, again, "}", "}"),
+            *last.lines(s.buffer.dtype, "sx_rolled()", lambda x: names.assign(s.buffer, index, x)),
+            "}",
         ]
     elif not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
@@ -145,8 +144,7 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
 
 
 def _goes_back(s: Compute, axis: Axis, width: int) -> bool:
-    """Whether the last lanes are those of a whole strip that ends with them, of which the first
-    are not stored again: an operand may lie where the result lies."""
+    """Whether the last lanes are those of a whole strip that ends with them (strips.Last)."""
     strips = has_bytes(s, axis) or has_calls(s.expr, axis)
     wide = isinstance(axis.extent, int) and axis.extent >= width
     return wide and not strips and s.buffer.dtype.bits >= t.float32.bits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sardonyx.dims import Dim
@@ -15,6 +15,7 @@ from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local,
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import children, free_axes, walk
+from sardonyx.types import DType
 
 WHOLE = str(LANES)  # the width of a strip that is not cut
 
@@ -40,6 +41,34 @@ def used(here: str, lines: Sequence[str]) -> list[str]:
     """The declaration, if the lines use what it declares."""
     name = here.split(" = ")[0].split()[-1]
     return [here] if any(re.search(rf"\b{name}\b", line) for line in lines) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """A whole strip that ends with its axis. here: the declaration of an element's index, of lane
+    `lane`; element: the statements before its value; kept: a name that is free; first: the first
+    lane that is not stored yet."""
+
+    lane: str
+    width: int
+    here: str
+    element: Sequence[str]
+    value: str
+    kept: str
+    first: str
+
+    def lines(self, dtype: DType, head: str, store: Callable[[str], str]) -> list[str]:
+        """All lanes, of which only those that are not stored yet are stored: an operand may lie
+        where the result lies. head: stands before the loop over all lanes."""
+        one = f"{self.kept}[{self.lane}]"
+        declared = used(self.here, [*self.element, self.value])
+        loop = f"for (int64_t {self.lane} = {{}}; {self.lane} < {self.width}; {self.lane}++) {{{{"
+        return [
+            f"{c_type(dtype)} {self.kept}[{self.width}];",
+            f"{head} {loop.format(0)}",
+            *(*declared, *self.element, f"{one} = {bare(self.value)};", "}"),
+            *(loop.format(self.first), self.here, store(one), "}"),
+        ]
 
 
 def is_along(index: Sequence[Expr], shape: Sequence[Dim], axis: Axis) -> bool:
