@@ -105,22 +105,6 @@ def queries(net: Net) -> None:
     net.give(net.op("MatMul", net.op("Softmax", scores), held))
 
 
-def heads(net: Net) -> None:
-    """Outputs of convolutions whose channels fill no blocks, of one picture and of two."""
-    for pictures in (1, 2):
-        x = net.op("Relu", net.feed(f"x{pictures}", normal(1, pictures, 32, 9, 11)))
-        for n in (20, 40):
-            for size in (1, 3):
-                w, about = normal(n + size, n, 32, size, size), {"pads": [size // 2] * 4}
-                net.give(net.op("Conv", x, w, normal(n, n), **about))
-                net.give(net.op("Sigmoid", net.op("Conv", x, w, **about)))
-            given = normal(n, n, 32, 3, 3), normal(1, n)
-            net.give(net.op("Conv", x, *given, strides=[2, 2]))
-    net.give(
-        net.op("Conv", net.feed("d", normal(2, 1, 24, 9, 9)), normal(3, 24, 1, 3, 3), group=24)
-    )
-
-
 def tops(net: Net) -> None:
     """Much of short rows, along each axis, with equals, both zeros and NaNs."""
     whole = np.random.default_rng(1).integers(-3, 4, (3, 21, 19))
@@ -144,7 +128,7 @@ def windows(net: Net) -> None:
             net.give(*(net.op("AveragePool", x, count_include_pad=i, **about) for i in (0, 1)))
 
 
-FAMILIES = [heads, tops, windows, lanes, chains, columns, written, norms, modes, sines, queries]
+FAMILIES = [tops, windows, lanes, chains, columns, written, norms, modes, sines, queries]
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: str(f.__name__))

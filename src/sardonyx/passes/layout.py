@@ -22,7 +22,6 @@ from sardonyx.kernel.ir import Compute, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.constants import drop_unused
-from sardonyx.passes.fuse import is_long
 from sardonyx.passes.groups import is_split
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.passes.reorders import LANES, PLAIN, in_order, placed, reorder, seen_as
@@ -151,13 +150,10 @@ def _blocks(
         return [PLAIN]
     if not (source or turning or convolution(launch)) and has_product(launch):
         return []
-    found = convolution(launch)
-    if found is not None and write in state.program.outputs and _ends_in_columns(launch, found):
-        return [PLAIN]
     near: Iterable[int] = moved.values()
     if turning or (source is not None and write in state.turned):
         near = (LARGEST,)
-    elif found is not None and not _by_groups(launch) and write not in state.grouped:
+    elif convolution(launch) is not None and not _by_groups(launch) and write not in state.grouped:
         near = ()
     return [*state.preferred(write, near), PLAIN]
 
@@ -209,28 +205,9 @@ def _is_thin(fold: Fold, ends: Sequence[TensorType]) -> bool:
     few = all(isinstance(n, int) and n < LANES // 2 for n in channels)
     if not (few and isinstance(load, Load)):
         return False
-    return not _is_deep(fold) and bool(space) and at_least(space[-1], LANES)
-
-
-def _is_deep(fold: Fold) -> bool:
-    """Whether a window has several channels, as not in a depthwise convolution."""
-    load, summed = fold.terms[0], [a for a in fold.axes if a.extent != 1]
-    return isinstance(load, Load) and any(a in summed for a in walk(load.index[1]))
-
-
-def _ends_in_columns(launch: Launch, fold: Fold) -> bool:
-    """Whether sums of channels that do not fill blocks are stored as columns sooner than put in
-    another layout and then moved: little is made of each, and of it and its channel alone."""
-    s = launch.kernel.body[-1]
-    if len(launch.kernel.body) != 1 or not isinstance(s, Compute) or is_long(s):
-        return False
-    if s.axes[0].extent != 1:  # rows of several pictures are no run of neighbours there
-        return False
-    channels, inner = s.buffer.shape[1], set(walk(*fold.terms))
-    ragged = isinstance(channels, int) and channels > LANES and channels % LANES != 0
-    others = [e for e in walk(s.expr) if isinstance(e, Load) and e not in inner]
-    free, own = free_axes(*others), {s.axes[1]}
-    return ragged and _is_deep(fold) and all(free[id(e)] <= own for e in others)
+    summed = [a for a in fold.axes if a.extent != 1]
+    deep = any(a in summed for a in walk(load.index[1]))
+    return not deep and bool(space) and at_least(space[-1], LANES)
 
 
 def _by_groups(launch: Launch) -> bool:
