@@ -303,6 +303,31 @@ def test_symbolic_dims_that_are_left_stay_stated() -> None:
     assert {f.rule for f in done.report.violations} == {"T04"}
 
 
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [("N, 4", "it has N; give one of these"), ("3, 4", "all of its sizes are fixed; leave it out")],
+)
+def test_a_size_of_no_dim_is_refused_by_name(
+    sizes: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = model(f"g (float[{sizes}] x) => (float[{sizes}] y) {{ y = Relu (x) }}")
+    path, out = tmp_path / "net.onnx", tmp_path / "o.onnx"
+    onnx.save(made, path)
+    assert main(["legalize", str(path), "-o", str(out), "--dim", "M=3"]) == 2
+    said = f"sardonyx: error: {path} has no symbolic dim 'M': {why}\n"
+    assert capsys.readouterr().err == said
+    assert not out.exists()
+
+
+def test_a_size_of_minus_one_is_fixed_by_the_name_that_load_gives_it() -> None:
+    made = model("g (float[3, 4] x) => (float[3, 4] y) { y = Relu (x) }")
+    for info in (made.graph.input[0], made.graph.output[0]):
+        info.type.tensor_type.shape.dim[0].dim_value = -1
+    done = legalize(made, dims={"x_0": 3})
+    assert done.report.conforms
+    assert done.model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
+
+
 def test_transient_restrictions_can_be_allowed(tmp_path: Path) -> None:
     made = model("g (float[2,3,4] x, float[2,4,5] z) => (float[2,3,5] y) { y = MatMul (x, z) }")
     onnx.save(made, tmp_path / "in.onnx")

@@ -13,15 +13,15 @@ from functools import partial
 
 from onnx import ModelProto, TensorShapeProto
 
-from sardonyx.dims.given import check_given
-from sardonyx.errors import FeedError, InvalidModel, ModelError
+from sardonyx.dims.given import check_given, check_named
+from sardonyx.errors import InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
 from sardonyx.model.load import subgraphs
 from sardonyx.opened import Metadata, Opened
 from sardonyx.resolve import resolve
-from sardonyx.resolve.shapes import is_unknown
+from sardonyx.resolve.shapes import is_unknown, open_dims
 from sardonyx.settings import Numerics, Reading, numerics_named
 
 
@@ -129,23 +129,16 @@ def _fixed(
         fixed = dims.get(name, denotations.get(dim.denotation, 0))
         if fixed:
             dim.dim_value = fixed
-    unknown = [name for name in dims if name not in seen]
-    if unknown and strict:
-        there = f"it has {', '.join(seen)}" if seen else "all of its sizes are fixed"
-        raise FeedError(f"{model.name} has no symbolic dim '{unknown[0]}': {there}")
+    if strict:
+        check_named(model.name, dims, seen)
     return replace(model, proto=proto)
 
 
 def _dims(proto: ModelProto) -> Iterator[tuple[str, TensorShapeProto.Dimension]]:
     """The symbolic dims that the main graph states, with their names."""
     graph = proto.graph
-    for infos, inputs in ((graph.input, True), (graph.output, False), (graph.value_info, False)):
-        for info in infos:
-            if not info.type.HasField("tensor_type"):
-                continue
-            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-                if not is_unknown(dim):
-                    if dim.dim_param:
-                        yield dim.dim_param, dim
-                elif inputs:
-                    yield f"{info.name}_{axis}", dim
+    yield from ((name, dim) for _, _, name, dim in open_dims(graph.input))
+    for info in (*graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ():
+            if dim.dim_param and not is_unknown(dim):
+                yield dim.dim_param, dim

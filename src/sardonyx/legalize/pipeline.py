@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from sardonyx.checker import Profile, Report, check, find_profile
 from sardonyx.checker.rules.parameters import tensors
-from sardonyx.dims.given import check_given
+from sardonyx.dims.given import check_given, check_named
 from sardonyx.errors import SardonyxError
 from sardonyx.legalize import defaults, operands, sizes, structure
 from sardonyx.legalize.verify import Evidence, Feeds, differences, feeds_of, run
@@ -18,6 +18,7 @@ from sardonyx.legalize.work import Fix, Work
 from sardonyx.model import Limits, Model, Source, load
 from sardonyx.model.load import decode
 from sardonyx.resolve import resolve
+from sardonyx.resolve.shapes import open_dims
 from sardonyx.settings import Kind
 
 Verify: TypeAlias = Literal["fix", "model", "none"]
@@ -99,12 +100,14 @@ def legalize(
     verify: "fix" runs the model before and after each fix on random and edge inputs and undoes a
     fix after which any byte of an output differs; "model" compares only first and last, "none"
     nothing. Raises ModelError where the model cannot be resolved, FeedError for a size below 0 or
-    beyond int64.
+    beyond int64, or of a dim that no input has.
     """
     for name, size in (dims or {}).items():
         check_given(f"the dim '{name}'", size, least=0)
     chosen = find_profile(profile) if isinstance(profile, str) else profile
     model = decode(source, limits)
+    there = (name for _, _, name, _ in open_dims(model.proto.graph.input))
+    check_named(model.name, dims or {}, there)
     work = Work(_own_copy(model), chosen, dims or {}, strict_tbc)
     changes: list[Change] = []
     load(work.proto, limits)

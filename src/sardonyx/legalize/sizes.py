@@ -8,7 +8,7 @@ from onnx import ValueInfoProto, helper
 
 from sardonyx.dims import str_dim
 from sardonyx.legalize.work import Work
-from sardonyx.resolve.shapes import is_unknown
+from sardonyx.resolve.shapes import open_dims
 from sardonyx.types import TensorType
 
 
@@ -16,15 +16,11 @@ def freeze(work: Work) -> Iterator[str]:
     """F2: symbolic dims of the graph's inputs become the sizes that are given for them; types of
     inner tensors and outputs are taken out, to be stated anew."""
     changed = False
-    for info in work.proto.graph.input:
-        if not info.type.HasField("tensor_type"):
-            continue
-        for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-            name = f"{info.name}_{axis}" if is_unknown(dim) else dim.dim_param
-            if not dim.HasField("dim_value") and name in work.dims:
-                dim.dim_value = work.dims[name]
-                changed = True
-                yield f"dim {axis} of '{info.name}', {name}, is {dim.dim_value}"
+    for tensor, axis, name, dim in open_dims(work.proto.graph.input):
+        if name in work.dims:
+            dim.dim_value = work.dims[name]
+            changed = True
+            yield f"dim {axis} of '{tensor}', {name}, is {dim.dim_value}"
     if changed:
         del work.proto.graph.value_info[:]
         for info in work.proto.graph.output:

@@ -7,12 +7,12 @@ in a function that imports its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
 import onnx.shape_inference
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from sardonyx.dims import Dim, symbol
 from sardonyx.errors import InvalidModel
@@ -59,6 +59,21 @@ def name_dims(graph: GraphProto, params: Names) -> frozenset[str]:
 def is_unknown(dim: onnx.TensorShapeProto.Dimension) -> bool:
     """Whether a dim says nothing; -1 is an old way to say nothing."""
     return dim.dim_param in NAMELESS and (not dim.HasField("dim_value") or dim.dim_value == -1)
+
+
+def open_dims(
+    inputs: Iterable[ValueInfoProto],
+) -> Iterator[tuple[str, int, str, onnx.TensorShapeProto.Dimension]]:
+    """The dims of inputs that are no numbers: the input, the axis, the name and the dim itself. A
+    nameless one of the input x is called x_0, x_1, ... after its axis."""
+    for info in inputs:
+        for axis, dim in enumerate(
+            info.type.tensor_type.shape.dim if info.type.HasField("tensor_type") else ()
+        ):
+            if is_unknown(dim):
+                yield info.name, axis, f"{info.name}_{axis}", dim
+            elif dim.dim_param:
+                yield info.name, axis, dim.dim_param, dim
 
 
 def dim_params(model: ModelProto) -> Names:
