@@ -185,3 +185,35 @@ def test_a_session_from_the_cache_refuses_it_too(tmp_path: Path) -> None:
         session.run(None, {"x": np.ones((2, 3, 5), np.float32)})
         with pytest.raises(Exception, match=r"'bn'.*scale is \(3\), not \(2\)"):
             session.run(None, {"x": np.ones((2, 2, 5), np.float32)})
+
+
+def padded(mode: str, pads: list[int]) -> bytes:
+    """A Pad of n x c, both symbols."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Pad", ["x", "pads"], ["y"], "pad", mode=mode)
+    given = helper.make_tensor("pads", TensorProto.INT64, [4], pads)
+    graph = helper.make_graph([node], "g", [x], [y], [given])
+    opsets = [helper.make_opsetid("", 19)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@pytest.mark.parametrize(
+    ("pads", "columns"), [([0, 1, 0, 1], 0), ([0, 0, 0, 1], 0), ([0, -3, 0, 1], 3)]
+)
+def test_both_engines_say_that_an_empty_axis_has_nothing_to_repeat(
+    mode: str, pads: list[int], columns: int
+) -> None:
+    """The axis is empty, or so after the cut; where nothing is written nothing is asked."""
+    said = []
+    for engine in ("machine", "native"):
+        made = make_engine(load(padded(mode, pads)), engine)
+        assert made.run({"x": np.ones((2, 5), np.float32)})["y"].size
+        assert made.run({"x": np.ones((0, columns), np.float32)})["y"].shape[0] == 0
+        with pytest.raises(InvalidModel) as raised:
+            made.run({"x": np.ones((2, columns), np.float32)})
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+    rule = f"Pad 'pad': mode '{mode}' repeats what is left of axis 1: "
+    assert said[0].startswith(f"{rule}its size is 0, expected at least 1; where x0 = 'x' float32[2")

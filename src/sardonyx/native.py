@@ -24,7 +24,7 @@ from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
-from sardonyx.errors import InternalError, LimitExceeded, RunError, Undetermined
+from sardonyx.errors import InternalError, InvalidModel, LimitExceeded, RunError, Undetermined
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values, with_zeros
@@ -122,10 +122,10 @@ class NativeEngine:
             n: np.require(v, requirements=["C", "A"]) for n, v in checked(self.graph, feeds).items()
         }
         with self._lock:
-            compiled, dims = self._choose(fed)
             try:
+                compiled, dims = self._choose(fed)
                 made = compiled.planned(dims)
-            except InternalError:
+            except (InternalError, InvalidModel):
                 self._bound(fed)  # says which operation a size does not fit
                 raise
         memory = self._recent.memory = made.size(self._pool.threads), made.plan.lower_bound

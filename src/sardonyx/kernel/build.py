@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Poly, at_least, product
+from sardonyx.dims import Dim, Poly, at_least, extreme, product
 from sardonyx.errors import InternalError, InvalidModel, Undetermined
 from sardonyx.kernel.expr import (
     Axis,
@@ -146,6 +146,12 @@ class Builder:
             raise InvalidModel(f"{what}: {a} and {b} differ")
         if a != b:
             self._equal.append((a, b))
+
+    def need_least(self, d: Dim, least: Dim, what: str) -> None:
+        """Requires a size to be at least `least`, as need_equal requires equal ones."""
+        if at_least(least - d, 1):
+            raise InvalidModel(f"{what} is {d}, expected at least {least}")
+        self.need_equal(extreme("min", d, least), least, what)
 
     def need_shape(self, x: Tensor | None, shape: Sequence[Dim], what: str) -> None:
         """Requires an operand, where it is there, to have this shape."""

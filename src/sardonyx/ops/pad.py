@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, extreme
+from sardonyx.dims import Dim, at_least, extreme
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, lift, where
@@ -93,9 +93,22 @@ def _pad(k: Builder, x: Tensor, pads: Sequence[Dim], mode: str, value: Operand) 
             shape, lambda *i: x.guard([j - b for j, b in zip(i, begin, strict=True)], fill)
         )
     sides = list(zip(x.shape, begin, end, strict=True))
+    _need_source(k, mode, sides, shape)
     return k.compute(
         shape, lambda *i: x[tuple(_source(mode, j, *s) for j, s in zip(i, sides, strict=True))]
     )
+
+
+def _need_source(
+    k: Builder, mode: str, sides: Sequence[tuple[Dim, Dim, Dim]], shape: Sequence[Dim]
+) -> None:
+    """Requires each padded axis to have an element to repeat, where the output has any."""
+    for a, (d, begin, end) in enumerate(sides):
+        kept = d + extreme("min", begin, 0) + extreme("min", end, 0)
+        others = [s for n, s in enumerate(shape) if n != a]
+        if at_least(shape[a] - kept, 1) and all(at_least(s, 1) for s in others):
+            what = f"mode '{mode}' repeats what is left of axis {a}: its size"
+            k.need_least(extreme("max", kept, 0), extreme("min", shape[a], 1), what)
 
 
 def _source(mode: str, i: Axis, d: Dim, begin: Dim, end: Dim) -> Expr:
