@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import sardonyx
 from sardonyx import ort
 from sardonyx.errors import InvalidModel
+from sardonyx.legalize import legalize
 from sardonyx.model import Limits, parse
 from sardonyx.ops.window import window
 from sardonyx.resolve import resolve
@@ -114,9 +117,27 @@ def test_a_shape_that_onnx_s_inference_stated_is_refused_with_the_reason(name: s
     assert session.run(None, {"x": np.ones((1, 2, 16), np.float32)})[0].shape == (1, 2, 8)
 
 
+@pytest.mark.parametrize("stated", [["t"], ["y"], ["t", "y"]])
+def test_the_legalizer_states_such_a_shape_anew(stated: list[str], tmp_path: Path) -> None:
+    """As the error says; the report has each of them, and what the operator gives."""
+    net, out = tmp_path / "net.onnx", tmp_path / "out.onnx"
+    shapes: dict[str, list[int | str]] = {name: [1, 2, 9] for name in stated}
+    onnx.save(pool("MaxPool", APART, [16], stated=shapes), net)
+    said = f"{net}: .*8. vs .9.; .* MaxPool 'p' .*let `sardonyx legalize` state it anew"
+    with pytest.raises(InvalidModel, match=said):
+        sardonyx.load(net)
+    done = legalize(net)
+    change = next(c for c in done.changes if c.name == "contradictions")
+    given = "was stated to be float32[1, 2, 9], its operator gives float32[1, 2, 8]"
+    assert sorted(change.lines) == [f"'{name}' {given}" for name in stated]
+    assert change.equal
+    onnx.save(done.model, out)
+    assert sardonyx.load(out).types["y"].shape == (1, 2, 8)
+
+
 def test_of_other_pools_no_window_is_told() -> None:
     about = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1}
-    with pytest.raises(InvalidModel, match=r"\(8\) vs \(9\)$"):
+    with pytest.raises(InvalidModel, match=r"\(8\) vs \(9\); mend or remove what the model states"):
         resolve(pool("MaxPool", about, [16], stated={"t": [1, 2, 9]}), HERE)
 
 

@@ -18,10 +18,9 @@ from sardonyx.errors import InvalidModel, ModelError
 from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model import load as load_model
-from sardonyx.model.load import subgraphs
 from sardonyx.opened import Metadata, Opened
 from sardonyx.resolve import resolve
-from sardonyx.resolve.shapes import is_unknown, open_dims
+from sardonyx.resolve.shapes import is_unknown, open_dims, unstated
 from sardonyx.settings import Numerics, Reading, numerics_named
 
 
@@ -85,17 +84,8 @@ def open_model(
 def _without_shapes(model: Model, read: Callable[[Model], Graph]) -> Graph | None:
     """The graph without the shapes that the model states of what its operators make; None where
     that is not what is wrong with it."""
-    proto = ModelProto()
-    proto.CopyFrom(model.proto)
-    work = [proto.graph]
-    while work:
-        graph = work.pop()
-        for info in (*graph.output, *graph.value_info):
-            if info.type.HasField("tensor_type"):
-                info.type.tensor_type.ClearField("shape")
-        work += [inner for _, _, inner in subgraphs(graph.node)]
     try:
-        return read(replace(model, proto=proto))
+        return read(replace(model, proto=unstated(model.proto, shapes_only=True)))
     except ModelError:
         return None
 

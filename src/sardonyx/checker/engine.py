@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx.inliner
-from onnx import ModelProto
 
 from sardonyx.checker.context import Context
 from sardonyx.checker.finding import Finding, Report, Severity
@@ -24,6 +23,7 @@ from sardonyx.graph import Graph
 from sardonyx.model import Limits, Model, Source
 from sardonyx.model.load import check_form, decode
 from sardonyx.resolve import resolve
+from sardonyx.resolve.shapes import unstated
 
 ORDER = list(Severity)
 
@@ -106,11 +106,7 @@ def _resolved(model: Model) -> tuple[Graph | None, str]:
         return resolve(model), ""
     except SardonyxError as error:
         refusal = str(error)
-    bare = ModelProto()
-    bare.CopyFrom(model.proto)
-    del bare.graph.value_info[:]
-    for info in bare.graph.output:
-        info.ClearField("type")
+    bare = unstated(model.proto)
     try:
         return resolve(Model(bare, model.name, model.folder, model.limits, True)), refusal
     except SardonyxError:

@@ -17,13 +17,13 @@ from sardonyx.legalize.verify import Evidence, Feeds, differences, feeds_of, run
 from sardonyx.legalize.work import Fix, Work
 from sardonyx.model import Limits, Model, Source, load
 from sardonyx.model.load import decode
-from sardonyx.resolve import resolve
 from sardonyx.resolve.shapes import open_dims
 from sardonyx.settings import Kind
 
 Verify: TypeAlias = Literal["fix", "model", "none"]
 
 FIXES: tuple[tuple[str, Fix], ...] = (
+    ("F2", sizes.contradictions),
     ("F15", structure.stored_order),
     ("F3", structure.functions),
     ("F10", structure.early_inputs),
@@ -111,7 +111,7 @@ def legalize(
     work = Work(_own_copy(model), chosen, dims or {}, strict_tbc)
     changes: list[Change] = []
     load(work.proto, limits)
-    original = resolve(_sized(work))
+    original = _sized(work).graph
     sets = [] if verify == "none" else feeds_of(original, seed)
     before = run(original, sets, engine)
     for fix, function in FIXES:
@@ -143,12 +143,13 @@ def _own_copy(model: Model) -> ModelProto:
     return proto
 
 
-def _sized(work: Work) -> ModelProto:
-    """The model before any fix, with the sizes that the feeds are to have."""
+def _sized(work: Work) -> Work:
+    """The model before other fixes, with the sizes that the feeds are to have."""
     twin = work.copy()
-    for _ in sizes.freeze(twin):
-        pass
-    return twin.proto
+    for fix in (sizes.contradictions, sizes.freeze):
+        if list(fix(twin)):
+            twin.forget()
+    return twin
 
 
 def _apply(

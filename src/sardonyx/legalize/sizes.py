@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from onnx import ValueInfoProto, helper
 
 from sardonyx.dims import str_dim
-from sardonyx.legalize.work import Work
-from sardonyx.resolve.shapes import open_dims
+from sardonyx.legalize.work import Work, resolves
+from sardonyx.model import Limits
+from sardonyx.resolve import resolve
+from sardonyx.resolve.rename import Names
+from sardonyx.resolve.shapes import open_dims, tensor_type, unstated
 from sardonyx.types import TensorType
+
+
+def contradictions(work: Work) -> Iterator[str]:
+    """F2: types that the model states of what nodes make, against the operators, become those that
+    the operators give; inner tensors' are taken out, to be stated anew."""
+    bare = unstated(work.proto)
+    if not work.refusal or resolves(bare):
+        return
+    types = resolve(bare).types
+    before = work.proto.graph
+    told = [_told(v, types) for v in (*before.output, *before.value_info)]
+    for info, stated in zip(bare.graph.output, before.output, strict=True):
+        info.CopyFrom(stated)
+        if _told(stated, types):
+            info.type.CopyFrom(_info(info.name, types[info.name]).type)
+    work.proto.CopyFrom(bare)
+    yield from list(filter(None, told)) or ["types that inner graphs state are taken out"]
+
+
+def _told(info: ValueInfoProto, types: Mapping[str, TensorType]) -> str:
+    """How what is stated of a tensor differs from what the operators give, "" if it does not."""
+    found = types.get(info.name)
+    stated = tensor_type(info.type, info.name, Names(set()), Limits(), set())
+    if found is None or stated is None:
+        return ""
+    both = list(zip(stated.shape or (), found.shape or (), strict=False))
+    ranks = {len(k.shape) for k in (stated, found) if k.shape is not None}
+    apart = any(a != b for a, b in both if isinstance(a, int) and isinstance(b, int))
+    if stated.dtype is found.dtype and len(ranks) < 2 and not apart:
+        return ""
+    return f"'{info.name}' was stated to be {stated}, its operator gives {found}"
 
 
 def freeze(work: Work) -> Iterator[str]:

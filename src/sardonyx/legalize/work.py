@@ -40,6 +40,15 @@ class Work:
             self._graph = resolve(self.proto)
         return self._graph
 
+    @property
+    def refusal(self) -> str:
+        """Why the model as it now is cannot be resolved, "" if it can."""
+        try:
+            _ = self.graph
+        except SardonyxError as error:
+            return str(error)
+        return ""
+
     def forget(self) -> None:
         """To be called when the model was changed."""
         self._graph = None

@@ -92,6 +92,24 @@ def check_graph_types(graph: GraphProto, limits: Limits) -> None:
         check_graph_types(inner, limits)
 
 
+def unstated(model: ModelProto, *, shapes_only: bool = False) -> ModelProto:
+    """A copy that states no types, or no shapes, of what operators make."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    work = [bare.graph]
+    while work:
+        graph = work.pop()
+        for info in (*graph.output, *graph.value_info):
+            if not shapes_only:
+                info.ClearField("type")
+            elif info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+        if not shapes_only:
+            del graph.value_info[:]
+        work += [inner for _, _, inner in subgraphs(graph.node)]
+    return bare
+
+
 def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
     """The inlined main graph as ONNX's inference types it; InvalidModel names the node."""
     light = ModelProto()
@@ -122,13 +140,20 @@ def infer_types(model: ModelProto, inliner: Inliner) -> GraphProto:
 
 
 def _explained(error: InvalidModel, pools: list[str]) -> InvalidModel:
-    """The error; of a stated shape, with where it may come from if pools were restated. Such a
-    shape stays refused: others may follow from it, which cannot be told from the user's own."""
-    if not pools or "existing shape differ" not in str(error):
+    """The error; of what is stated, with what to do, and where it may come from if pools were
+    restated. It stays refused: other types may follow from it, which cannot be told from the
+    user's own."""
+    if "existing" not in str(error):
         return error
+    why = (
+        f"if ONNX's inference stated the second: it counts a window of {pools[0]} that starts in "
+        "the padding, which is none; "
+        if pools and "existing shape differ" in str(error)
+        else ""
+    )
     return InvalidModel(
-        f"{error}; if ONNX's inference stated these shapes: it counts a window of {pools[0]} that "
-        "starts in the padding, which is none: remove them (graph.value_info)"
+        f"{error}; {why}mend or remove what the model states of its tensors (graph.value_info, "
+        "graph.output), or let `sardonyx legalize` state it anew"
     )
 
 
