@@ -112,8 +112,9 @@ def test_a_shape_that_onnx_s_inference_stated_is_refused_with_the_reason(name: s
     proto = pool("MaxPool", APART, [16], stated={name: [1, 2, 9]})
     with pytest.raises(InvalidModel, match=r"counts a window of MaxPool 'p' that starts in the pa"):
         resolve(proto)
-    with pytest.warns(UserWarning, match="starts in the padding"):
-        session = ort.InferenceSession(proto.SerializeToString())
+    for _ in range(2):  # the second may come from the cache
+        with pytest.warns(UserWarning, match="starts in the padding"):
+            session = ort.InferenceSession(proto.SerializeToString())
     assert session.run(None, {"x": np.ones((1, 2, 16), np.float32)})[0].shape == (1, 2, 8)
 
 

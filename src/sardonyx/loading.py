@@ -68,6 +68,7 @@ def open_model(
     if dims or denotations:
         model = _fixed(model, dims or {}, denotations or {}, strict)
     read = partial(resolve, seed=seed, qdq=qdq, numerics=numerics)
+    doubt = ""
     try:
         graph = read(model)
     except InvalidModel as error:
@@ -75,10 +76,9 @@ def open_model(
         if found is None:
             raise
         graph = found
-        warnings.warn(
-            f"{error}; the shapes that it states of what it makes are not used", stacklevel=2
-        )
-    return Opened(graph, metadata, model.name)
+        doubt = f"{error}; the shapes that it states of what it makes are not used"
+        warnings.warn(doubt, stacklevel=2)
+    return Opened(graph, metadata, model.name, doubt)
 
 
 def _without_shapes(model: Model, read: Callable[[Model], Graph]) -> Graph | None:

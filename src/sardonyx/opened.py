@@ -25,8 +25,9 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A graph with what else its file says."""
+    """A graph with what else its file says. doubt: what was warned of when it was read."""
 
     graph: Graph
     metadata: Metadata
     name: str
+    doubt: str = ""

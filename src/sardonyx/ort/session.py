@@ -317,7 +317,8 @@ class InferenceSession(Session):
     def _keep(self, key: str | None, opened: Opened, engine: Engine) -> None:
         from sardonyx.imaging import keep
 
-        keep(key, opened, engine)
+        if not opened.doubt:  # what is kept would not warn again
+            keep(key, opened, engine)
 
     def _engine(self, graph: Graph) -> Engine:
         from sardonyx.engines import make_engine
