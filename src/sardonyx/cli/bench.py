@@ -14,6 +14,7 @@ from statistics import median
 from typing import TypeAlias
 
 from sardonyx.cli.common import (
+    check_written,
     dims_of,
     feed_arguments,
     memory_text,
@@ -213,10 +214,12 @@ def _check(args: argparse.Namespace) -> None:
         raise FeedError(f"--runs {args.runs}: expected at least 1")
     if not 1 <= args.threads <= MOST:
         raise FeedError(f"--threads {args.threads}: expected 1 to {MOST}")
-    for name in FILES:
-        path = getattr(args, name)
-        if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise FeedError(f"--{name} {path}: expected a file in a folder that is there")
+    written = [(name, path) for name in FILES if (path := getattr(args, name)) is not None]
+    for i, (name, path) in enumerate(written):
+        check_written(f"--{name}", path, args)
+        for other, before in written[:i]:
+            if path.resolve() == before.resolve():
+                raise FeedError(f"--{name} {path}: it is written by --{other}, too; choose another")
     if args.plot is not None and find_spec("matplotlib") is None:
         raise FeedError("--plot needs matplotlib: pip install 'sardonyx[bench]'")
 

@@ -8,7 +8,7 @@ from sardonyx.checker import DEFAULT, check, dialects
 from sardonyx.checker.html import html
 from sardonyx.checker.sarif import sarif
 from sardonyx.checker.text import as_json, text
-from sardonyx.cli.common import output_path
+from sardonyx.cli.common import check_written, output_path
 from sardonyx.errors import FeedError
 
 FORMATS = {"text": text, "json": as_json, "sarif": sarif, "html": html}
@@ -53,6 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints the report; 0 if the model conforms, 1 if not."""
+    check_written("--output", args.output, args)
     report = check(
         args.model,
         args.profile,

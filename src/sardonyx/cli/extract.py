@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import output_path
-from sardonyx.errors import FeedError
+from sardonyx.cli.common import check_written, output_path
 from sardonyx.extract import extract
 from sardonyx.model.load import serialized
 
@@ -20,8 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the part."""
-    if args.output.exists() and args.output.samefile(args.model):
-        raise FeedError(f"-o {args.output} is the model itself; choose another file")
+    check_written("-o", args.output, args)
     part = extract(args.model, _names(args.inputs), _names(args.outputs))
     args.output.write_bytes(serialized(part))
     print(f"{args.output}: {len(part.graph.node)} nodes")

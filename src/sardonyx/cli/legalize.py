@@ -6,8 +6,8 @@ import argparse
 
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
-from sardonyx.cli.common import dims_of, output_path, seed_argument
-from sardonyx.errors import FeedError, ModelError
+from sardonyx.cli.common import check_written, dims_of, output_path, seed_argument
+from sardonyx.errors import ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
 
@@ -43,8 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the model and tells what changed; 0 if it conforms then, 1 if not."""
-    if args.output.exists() and args.output.samefile(args.model):
-        raise FeedError(f"-o {args.output} is the model itself; choose another file")
+    check_written("-o", args.output, args)
     done = _legalized(args)
     args.output.write_bytes(serialized(done.model))
     for change in done.changes if not args.quiet else ():

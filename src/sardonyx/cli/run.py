@@ -12,6 +12,7 @@ import numpy as np
 
 from sardonyx.cli.common import (
     at_least,
+    check_written,
     dims_of,
     feed_arguments,
     memory_text,
@@ -53,6 +54,7 @@ def execute(args: argparse.Namespace) -> int:
     """Runs the model and prints the result, the time, the engine and N."""
     if args.output is not None and args.output.suffix != ".npz":
         raise FeedError(f"--output {args.output}: outputs are written to a .npz file")
+    check_written("--output", args.output, args)
     labels = None if args.labels is None else _lines(args.labels)
     begin = time.perf_counter()
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)

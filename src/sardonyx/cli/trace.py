@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 from sardonyx.cli.common import (
+    check_written,
     dims_of,
     feed_arguments,
     model_arguments,
@@ -43,6 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
+    check_written("-o", args.output, args)
     if args.disclose is not None:
         return _disclose(args)
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)

@@ -1,0 +1,92 @@
+"""The command line: files and options that mean nothing are refused, in one line, and first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from sardonyx.cli import main
+
+F = TensorProto.FLOAT
+Shell = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _net(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """net.onnx: y = softmax(relu(x)); x.npy and x.npz: an input; run.jsonl: a trace of it."""
+    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+    monkeypatch.chdir(tmp_path)
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"], name="positive"),
+        helper.make_node("Softmax", ["h"], ["y"], name="scores"),
+    ]
+    graph = helper.make_graph(nodes, "net", [info("x", F, [2, 3])], [info("y", F, [2, 3])])
+    opsets = [helper.make_opsetid("", 21)]
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=opsets), "net.onnx")
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    np.savez("x.npz", x=np.ones((2, 3), np.float32))
+
+
+def files() -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in Path().iterdir() if p.is_file()}
+
+
+def fails(shell: Shell, words: str, *arguments: str) -> None:
+    """Exit code 2, one line on stderr that has these words, nothing on stdout, no file changed."""
+    before = files()
+    assert main(arguments) == 2
+    said = shell.readouterr()
+    assert said.err.startswith("sardonyx: error: ")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert not said.out
+    assert files() == before
+
+
+PART = ("extract", "net.onnx", "--inputs", "h", "--outputs", "y", "-o")
+LOST: list[tuple[tuple[str, ...], str]] = [
+    (PART, "net.onnx"),
+    (("legalize", "net.onnx", "-o"), "net.onnx"),
+    (("check", "net.onnx", "--output"), "net.onnx"),
+    (("trace", "net.onnx", "-o"), "net.onnx"),
+    (("trace", "net.onnx", "--input", "x=x.npy", "-o"), "x.npy"),
+    (("run", "net.onnx", "--input", "x.npz", "--output"), "x.npz"),
+    (("trace", "run.jsonl", "--disclose", "0", "-o"), "run.jsonl"),
+    (("bench", "net.onnx", "--runs", "1", "--json"), "net.onnx"),
+    (("bench", "net.onnx", "--runs", "1", "--input", "x.npy", "--markdown"), "x.npy"),
+]
+
+
+@pytest.mark.parametrize(("command", "file"), LOST)
+def test_what_is_read_is_not_written_over(
+    command: tuple[str, ...], file: str, capsys: Shell
+) -> None:
+    assert main(["trace", "net.onnx", "-o", "run.jsonl"]) == 0
+    capsys.readouterr()
+    what = "an input" if file.startswith("x") else "the model"
+    fails(capsys, f"{file} is {what} itself; choose another file", *command, file)
+    Path("link").symlink_to(file)
+    if command[0] != "run":
+        fails(capsys, f"link is {what} itself; choose another file", *command, "link")
+
+
+@pytest.mark.parametrize("command", [command for command, _ in LOST])
+def test_a_file_that_cannot_be_written_is_told_first(
+    command: tuple[str, ...], capsys: Shell
+) -> None:
+    assert main(["trace", "net.onnx", "-o", "run.jsonl"]) == 0
+    capsys.readouterr()
+    Path("there.npz").mkdir()
+    for path in ("there.npz", "nowhere/out.npz"):
+        fails(capsys, f"{path}: expected a file in a folder that is there", *command, path)
+
+
+def test_two_reports_are_not_one_file(capsys: Shell) -> None:
+    both = ("--json", "out", "--markdown", "./out")
+    said = "--markdown out: it is written by --json, too; choose another"
+    fails(capsys, said, "bench", "net.onnx", "--runs", "1", *both)
