@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -231,6 +232,23 @@ def missing(graph: object, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray
 def test_a_model_of_strings_is_tried_too() -> None:
     made = model("g (string[3] x) => (string[3] y) { a = Identity (x)  y = Identity (a) }")
     done = legalize(made)
+    assert done.feeds
+    assert done.changes
+    assert all(change.equal for change in done.changes)
+
+
+@pytest.mark.parametrize(
+    ("node", "given"),
+    [
+        ("SequenceConstruct (x, x)", "seq(float[2])"),
+        ("SequenceEmpty ()", "seq(float)"),
+        ("Optional (x)", "optional(float[2])"),
+        ("Optional <type = float[2]> ()", "optional(float[2])"),
+    ],
+)
+def test_outputs_that_are_no_tensors_are_compared(node: str, given: str) -> None:
+    text = f"g (float[2] x) => (float[2] y, {given} z) {{ y = Identity (x)  z = {node} }}"
+    done = legalize(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18]> {text}'))
     assert done.feeds
     assert done.changes
     assert all(change.equal for change in done.changes)

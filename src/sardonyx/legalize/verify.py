@@ -115,7 +115,11 @@ def _outcome(run: Callable[[Feeds], Mapping[str, Value]], graph: Graph, feeds: F
     return tuple(_bytes(found[name]) for name in graph.outputs)
 
 
-def _bytes(value: Array) -> bytes:
+def _bytes(value: Value) -> bytes:
+    if isinstance(value, Mapping):
+        return repr({k: _bytes(v) for k, v in value.items()}).encode()
+    if not isinstance(value, np.ndarray):  # a sequence, or an optional without a value
+        return repr(value and [_bytes(v) for v in value]).encode()
     if value.dtype == object:
         return repr((value.shape, value.tolist())).encode()
     return f"{value.dtype}{value.shape}".encode() + value.tobytes()
