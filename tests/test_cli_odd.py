@@ -90,3 +90,38 @@ def test_two_reports_are_not_one_file(capsys: Shell) -> None:
     both = ("--json", "out", "--markdown", "./out")
     said = "--markdown out: it is written by --json, too; choose another"
     fails(capsys, said, "bench", "net.onnx", "--runs", "1", *both)
+
+
+TWICE = "is given twice, before as stop; give one"
+REFUSED: list[tuple[str, str, tuple[str, ...]]] = [
+    ("--range x=2:3: x had a range before", "check", ("--range", "x=0:1", "--range", "x=2:3")),
+    ("--range x=1:0: it is empty", "check", ("--range", "x=1:0")),
+    ("--range x=0:nan: it is empty", "check", ("--range", "x=0:nan")),
+    ("--range 0:1: expected NAME=LO:HI", "check", ("--range", "x=0:1", "--range", "0:1")),
+    ("--range x=2:3: x had a", "accuracy", ("--range", "x=0:1", "--range", "x=2:3")),
+    ("--range 2:3: all inputs had a", "accuracy", ("--range", "0:1", "--range", "2:3")),
+    ("--range x=1:0: it is empty", "accuracy", ("--range", "x=1:0")),
+    ("--range: the model has no input of floats 'q'; they are x", "accuracy", ("--range", "q=0:1")),
+    (f"nan=ignore: nan {TWICE}", "monitor", ("--policy", "nan=stop", "--policy", "nan=ignore")),
+    (
+        f": Relu:nan {TWICE}",
+        "monitor",
+        ("--policy", "Relu:nan=stop", "--policy", "Relu:nan=ignore"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "command", "options"), REFUSED)
+def test_what_an_option_cannot_mean_is_refused(
+    words: str, command: str, options: tuple[str, ...], capsys: Shell
+) -> None:
+    fails(capsys, words, command, "net.onnx", *options)
+
+
+def test_the_range_of_one_input_goes_before_that_of_all(capsys: Shell) -> None:
+    said = []
+    for order in (("0:1", "x=2:3"), ("x=2:3", "0:1"), ("x=2:3",)):
+        options = [word for text in order for word in ("--range", text)]
+        assert main(["accuracy", "net.onnx", *options]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] == said[2]

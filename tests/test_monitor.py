@@ -337,7 +337,7 @@ def test_a_graph_in_stages_is_watched_in_both_engines() -> None:
     assert found[0][1] == 8
 
 
-@pytest.mark.parametrize("text", ["nan", "nan=halt", "overflow=stop", ""])
+@pytest.mark.parametrize("text", ["nan", "nan=halt", "overflow=stop", "", ":nan=stop"])
 def test_a_policy_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(FeedError, match="expected"):
         policy_of([text])

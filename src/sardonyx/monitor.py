@@ -81,12 +81,15 @@ def policy_of(options: Iterable[str]) -> Policy:
     for option in options:
         left, _, mode = option.rpartition("=")
         node, _, kind = left.rpartition(":")
-        if kind not in KINDS or mode not in get_args(Mode):
+        empty = left != kind and not node
+        if empty or kind not in KINDS or mode not in get_args(Mode):
             raise FeedError(
                 f"{option}: expected [NODE:]KIND=MODE, a kind of {', '.join(KINDS)} "
                 f"and a mode of {', '.join(get_args(Mode))}"
             )
         chosen = operations.setdefault(node, {}) if node else kinds
+        if kind in chosen:
+            raise FeedError(f"{option}: {left} is given twice, before as {chosen[kind]}; give one")
         chosen[kind] = typing.cast(Mode, mode)
     return Policy(kinds, operations)
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from sardonyx.accuracy.ranges import ranged
 from sardonyx.accuracy.shadow import shadow
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, table
+from sardonyx.cli.common import (
+    dims_of,
+    feed_arguments,
+    model_arguments,
+    ranges_of,
+    reading,
+    table,
+)
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
@@ -23,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[INPUT=]LOW:HIGH",
-        help="for all inputs between these numbers, not for one run",
+        help="for all inputs between these numbers, not for one run (--range=-1:1, with =)",
     )
 
 
@@ -55,17 +62,13 @@ def _ranged(args: argparse.Namespace, graph: Graph) -> int:
 
 
 def _ranges(graph: Graph, options: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The ranges that options give; one without a name is for every input of floats."""
-    found: dict[str, tuple[float, float]] = {}
-    for option in options:
-        name, _, text = option.rpartition("=")
-        low, _, high = text.partition(":")
-        floats = [n for n in graph.inputs if n in graph.types and graph.types[n].dtype.is_float]
+    """The ranges that options give; one without a name is for each input of floats that has none of
+    its own."""
+    found = ranges_of(options, "[INPUT=]LOW:HIGH")
+    floats = [n for n in graph.inputs if n in graph.types and graph.types[n].dtype.is_float]
+    for name in found:
         if name and name not in floats:
-            raise FeedError(f"--range {option}: no input of floats '{name}'; {', '.join(floats)}")
-        try:
-            ends = float(low), float(high)
-        except ValueError as error:
-            raise FeedError(f"--range {option}: expected [INPUT=]LOW:HIGH") from error
-        found |= dict.fromkeys([name] if name else floats, ends)
-    return found
+            there = f"they are {', '.join(floats)}" if floats else "there are none"
+            raise FeedError(f"--range: the model has no input of floats '{name}'; {there}")
+    every = dict.fromkeys(floats, found.pop("")) if "" in found else {}
+    return every | found

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from sardonyx.checker import DEFAULT, check, dialects
 from sardonyx.checker.html import html
 from sardonyx.checker.sarif import sarif
 from sardonyx.checker.text import as_json, text
-from sardonyx.cli.common import check_written, output_path
+from sardonyx.cli.common import check_written, output_path, ranges_of
 from sardonyx.errors import FeedError
 
 FORMATS = {"text": text, "json": as_json, "sarif": sarif, "html": html}
@@ -58,7 +59,7 @@ def execute(args: argparse.Namespace) -> int:
         args.model,
         args.profile,
         allow=args.allow,
-        ranges=ranges_of(args.range),
+        ranges=_ranges(args.range),
         batch=args.dynamic == "batch",
         strict_tbc=args.strict_tbc,
     )
@@ -70,16 +71,10 @@ def execute(args: argparse.Namespace) -> int:
     return 0 if report.conforms else 1
 
 
-def ranges_of(options: list[str]) -> dict[str, tuple[float, float]]:
-    """The ranges that --range options give. FeedError where one is not NAME=LO:HI."""
-    found = {}
-    for option in options:
-        name, _, ends = option.rpartition("=")
-        low, _, high = ends.partition(":")
-        try:
-            found[name] = float(low), float(high)
-        except ValueError:
-            name = ""
-        if not name:
-            raise FeedError(f"--range {option}: expected NAME=LO:HI, as in --range x=-1:1")
+def _ranges(options: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The ranges that --range options give. FeedError where one has no name."""
+    form = "NAME=LO:HI, as in --range x=-1:1"
+    found = ranges_of(options, form)
+    if "" in found:
+        raise FeedError(f"--range {options[[*found].index('')]}: expected {form}")
     return found

@@ -158,6 +158,25 @@ def dims_of(given: Sequence[str], option: str = "--dim") -> dict[str, int]:
     return found
 
 
+def ranges_of(given: Sequence[str], form: str) -> dict[str, tuple[float, float]]:
+    """The ranges that --range options give, by name, "" where one has none. FeedError where one is
+    not of the form NAME=LOW:HIGH, is empty, or is given again."""
+    found: dict[str, tuple[float, float]] = {}
+    for text in given:
+        name, _, ends = text.rpartition("=")
+        low, _, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError as error:
+            raise FeedError(f"--range {text}: expected {form}") from error
+        if not pair[0] <= pair[1]:
+            raise FeedError(f"--range {text}: it is empty, expected the lower number first")
+        if name in found:
+            raise FeedError(f"--range {text}: {name or 'all inputs'} had a range before; give one")
+        found[name] = pair
+    return found
+
+
 def whole_trace(path: Path) -> Trace:
     """The trace in a file; FeedError, which names the file, where it is not whole."""
     from sardonyx.trace import InvalidTrace, read
