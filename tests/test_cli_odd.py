@@ -111,6 +111,57 @@ REFUSED: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
+REPEAT = ("replay", "run.jsonl")
+SHOWN = ("replay", "step.json")
+NEITHER = "means nothing where no step is executed (--model MODEL); leave it out"
+AGAIN = ("--model", "net.onnx")
+VALUES = ("--values", "values")
+NO_FOLDER = "--values x.npy: expected a folder"
+OF_TRACES: list[tuple[str, tuple[str, ...]]] = [
+    (f"--step {NEITHER}", (*REPEAT, "--step", "0")),
+    (f"--values {NEITHER}", (*REPEAT, *VALUES)),
+    (f"--dim {NEITHER}", (*REPEAT, "--dim", "N=2")),
+    (NO_FOLDER, (*REPEAT, *AGAIN, "--values", "x.npy")),
+    ("--values nowhere: expected a folder", (*REPEAT, *AGAIN, "--values", "nowhere")),
+    ("--step means nothing for one step", (*SHOWN, *AGAIN, "--step", "0")),
+    ("--values means nothing for one step", (*SHOWN, *AGAIN, *VALUES)),
+    ("--values nowhere: expected", ("diff", "run.jsonl", "run.jsonl", "--values", "nowhere")),
+    ("--values is given 3 times", ("diff", "run.jsonl", "run.jsonl", *VALUES, *VALUES, *VALUES)),
+    (NO_FOLDER, ("trace", "net.onnx", "-o", "out", "--values", "x.npy")),
+    (NO_FOLDER, ("trace", "run.jsonl", "-o", "out", "--disclose", "0", "--values", "x.npy")),
+    ("--dim means nothing", ("trace", "run.jsonl", "-o", "out", "--disclose", "0", "--dim", "N=1")),
+    ("--input means", ("trace", "run.jsonl", "-o", "out", "--disclose", "0", "--input", "x.npy")),
+]
+
+
+@pytest.mark.parametrize(("words", "command"), OF_TRACES)
+def test_what_a_trace_has_no_use_for_is_refused(
+    words: str, command: tuple[str, ...], capsys: Shell
+) -> None:
+    assert main(["trace", "net.onnx", "-o", "run.jsonl", *VALUES]) == 0
+    assert main(["trace", "run.jsonl", "-o", "step.json", "--disclose", "0", *VALUES]) == 0
+    capsys.readouterr()
+    fails(capsys, words, *command)
+
+
+def test_an_operator_s_document_is_of_one_operator(capsys: Shell) -> None:
+    fails(capsys, "Relu means nothing beside --sonnx Conv", "operators", "Relu", "--sonnx", "Conv")
+    fails(capsys, "--profile means nothing without", "operators", "Relu", "--profile", "sonnx@v2")
+
+
+def test_what_an_archive_or_a_file_of_labels_lacks_is_told(capsys: Shell) -> None:
+    np.savez("none.npz")
+    fails(capsys, "none.npz holds no arrays", "run", "net.onnx", "--input", "none.npz")
+    Path("two").write_text("cat\ndog\n")
+    Path("three").write_text("cat\ndog\nowl\n")
+    Path("empty").write_text("")
+    said = "--labels two: 2 names, but the last axis of no output has as many: 'y' is float32[2, 3]"
+    fails(capsys, said, "run", "net.onnx", "--labels", "two")
+    fails(capsys, "--labels empty: 0 names", "run", "net.onnx", "--labels", "empty")
+    assert main(["run", "net.onnx", "--labels", "three"]) == 0
+    assert "owl" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("words", "command", "options"), REFUSED)
 def test_what_an_option_cannot_mean_is_refused(
     words: str, command: str, options: tuple[str, ...], capsys: Shell

@@ -100,6 +100,22 @@ def check_written(option: str, path: Path | None, args: argparse.Namespace) -> N
             raise FeedError(f"{option} {path} is {what} itself; choose another file")
 
 
+def refuse_beside(args: argparse.Namespace, names: Sequence[str], what: str) -> None:
+    """FeedError for an option that is given though it would mean nothing; `what` says why."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value is not False and value != []:
+            option = f"--{name.replace('_', '-')}"
+            raise FeedError(f"{option} means nothing {what}; leave it out")
+
+
+def kept_values(folder: Path) -> Path:
+    """The folder that --values names, to be read; FeedError where it is none."""
+    if not folder.is_dir():
+        raise FeedError(f"--values {folder}: expected a folder that `sardonyx trace` filled")
+    return folder
+
+
 def reading(args: argparse.Namespace) -> ReadAs:
     """What --qdq and --numerics say."""
     return {"qdq": args.qdq, "numerics": args.numerics}

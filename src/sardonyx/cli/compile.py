@@ -117,7 +117,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """FeedError for an option that has no meaning beside --trace."""
+    """FeedError for an option that has no meaning beside --trace, or a file for the folder."""
     for name in BESIDE if args.trace else ():
         if getattr(args, name):
             option = f"--{name.replace('_', '-')}"
@@ -125,6 +125,8 @@ def _check(args: argparse.Namespace) -> None:
                 f"--trace with {option}: a trace is of plain loops in the plan of G, for which "
                 f"{option} means nothing; leave out one of them"
             )
+    if args.output.exists() and not args.output.is_dir():
+        raise FeedError(f"-o {args.output}: expected a folder, or a name for a new one")
 
 
 def _traced(args: argparse.Namespace, opened: Opened) -> int:

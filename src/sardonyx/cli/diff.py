@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sardonyx.cli.common import whole_trace
+from sardonyx.cli.common import kept_values, whole_trace
+from sardonyx.errors import FeedError
 from sardonyx.trace import Store, differences, distance, first_write
 
 
@@ -25,14 +26,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints how the traces differ; 1 if they do."""
+    if len(args.values) > 2:
+        raise FeedError(
+            f"--values is given {len(args.values)} times; expected one folder, or one of A and one "
+            "of B"
+        )
+    stores = [Store(kept_values(folder)) for folder in args.values]
     a, b = whole_trace(args.a), whole_trace(args.b)
     found = list(differences(a, b))
     for difference in found:
         print(difference.what)
     pair = first_write(a, b)
-    if pair is not None and args.values:
-        finds = (Store(args.values[0]).find, Store(args.values[-1]).find)
-        text = distance(pair, finds)
+    if pair is not None and stores:
+        text = distance(pair, (stores[0].find, stores[-1].find))
         print(f"'{pair[0].name}': {text or 'its values were not kept'}")
     if not found:
         print(f"equal: {len(a.steps)} steps")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from sardonyx.cli.common import check_written, output_path
+from sardonyx.errors import FeedError
 from sardonyx.extract import extract
 from sardonyx.model.load import serialized
 
@@ -21,6 +22,8 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the part."""
     check_written("-o", args.output, args)
     part = extract(args.model, _names(args.inputs), _names(args.outputs))
+    if not part.graph.node:
+        raise FeedError(f"no node lies between {args.inputs} and {args.outputs}: name others")
     args.output.write_bytes(serialized(part))
     print(f"{args.output}: {len(part.graph.node)} nodes")
     return 0

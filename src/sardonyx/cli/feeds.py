@@ -101,6 +101,8 @@ def _file(path: Path) -> list[tuple[str, Array]]:
         match path.suffix:
             case ".npz":
                 with np.load(path, allow_pickle=False) as archive:
+                    if not archive.files:
+                        raise FeedError(f"{path} holds no arrays")
                     return [(name, archive[name]) for name in archive.files]
             case ".npy":
                 return [("", np.load(path, allow_pickle=False))]

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sardonyx.cli.common import table
+from sardonyx.cli.common import refuse_beside, table
+from sardonyx.errors import FeedError
 from sardonyx.ops.registry import INTERNAL, Form, form_of, hosts, operators, sized_operators
 from sardonyx.types import DTYPES
 
@@ -38,11 +39,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sonnx", metavar="NAME", help="an operator's document in the form of the profile SONNX"
     )
-    parser.add_argument("--profile", default="", help="the dialect of --sonnx")
+    parser.add_argument("--profile", help="the dialect of --sonnx")
 
 
 def execute(args: argparse.Namespace) -> int:
     """Prints a table: operator, versions, types, form, engines, exported C; or one document."""
+    if args.sonnx is None:
+        refuse_beside(args, ("profile",), "without --sonnx NAME")
+    elif args.name:
+        raise FeedError(f"{args.name} means nothing beside --sonnx {args.sonnx}; leave it out")
     if args.sonnx is not None:
         return _document(args.sonnx, args.profile)
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -64,7 +69,7 @@ def execute(args: argparse.Namespace) -> int:
     return 0
 
 
-def _document(name: str, profile: str) -> int:
+def _document(name: str, profile: str | None) -> int:
     from sardonyx.checker import DEFAULT, find_profile
     from sardonyx.documents import page
 

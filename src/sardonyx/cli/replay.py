@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of, reading, seed_argument
+from sardonyx.cli.common import dims_of, kept_values, reading, refuse_beside, seed_argument
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.loading import open_model
@@ -45,6 +45,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Prints what is wrong; 1 if anything is."""
+    if args.model is None:
+        refuse_beside(args, ("dim", "values", "step"), "where no step is executed (--model MODEL)")
+    elif args.values is not None:
+        kept_values(args.values)
     data = args.trace.read_bytes()
     try:
         if data.startswith(b'{"disclosed"'):
@@ -95,6 +99,7 @@ def _again(
 
 
 def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
+    refuse_beside(args, ("values", "step"), "for one step with its values, which is shown")
     print(f"{shown.step} leads to the root {shown.root}")
     if args.model is None:
         return 0

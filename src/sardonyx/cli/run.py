@@ -20,14 +20,17 @@ from sardonyx.cli.common import (
     output_path,
     progress,
     reading,
+    refuse_beside,
     statistics,
     thread_arguments,
     tuning,
     tuning_arguments,
+    type_of,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
 from sardonyx.errors import FeedError
+from sardonyx.graph import Graph
 from sardonyx.loading import open_model
 from sardonyx.opened import Opened
 from sardonyx.resolve.seeds import is_seeded
@@ -54,10 +57,14 @@ def execute(args: argparse.Namespace) -> int:
     """Runs the model and prints the result, the time, the engine and N."""
     if args.output is not None and args.output.suffix != ".npz":
         raise FeedError(f"--output {args.output}: outputs are written to a .npz file")
+    if args.engine == "machine":
+        refuse_beside(args, ("tune", "schedule"), "for the machine (--engine machine)")
     check_written("--output", args.output, args)
     labels = None if args.labels is None else _lines(args.labels)
     begin = time.perf_counter()
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
+    if labels is not None:
+        _check_labels(opened.graph, args.labels, len(labels))
     given = read(opened.graph, args.input)
     engine = make_engine(opened.graph, args.engine, progress, args.threads, tuning(args))
     feeds = completed(opened.graph, given, args.seed)
@@ -96,6 +103,18 @@ def _lines(path: Path) -> list[str]:
         raise FeedError(
             f"--labels {path}: byte {error.start} is not UTF-8; save the file as UTF-8"
         ) from error
+
+
+def _check_labels(graph: Graph, path: Path, count: int) -> None:
+    """FeedError where no output can have so many classes."""
+    known = {name: graph.types.get(name) for name in graph.outputs}
+    rows = [x.shape[-1] for x in known.values() if x is not None and x.shape]
+    open_ones = [x for x in known.values() if x is None or x.shape is None]
+    if not open_ones and not any(d == count or not isinstance(d, int) for d in rows):
+        there = ", ".join(f"'{name}' is {type_of(graph, name)}" for name in known)
+        raise FeedError(
+            f"--labels {path}: {count} names, but the last axis of no output has as many: {there}"
+        )
 
 
 def _labels(metadata: Mapping[str, str]) -> list[str]:

@@ -10,9 +10,11 @@ from sardonyx.cli.common import (
     check_written,
     dims_of,
     feed_arguments,
+    kept_values,
     model_arguments,
     output_path,
     reading,
+    refuse_beside,
     size_text,
     whole_trace,
 )
@@ -46,7 +48,10 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
     check_written("-o", args.output, args)
     if args.disclose is not None:
+        refuse_beside(args, ("dim", "input"), "for a step of a trace (--disclose)")
         return _disclose(args)
+    if args.values is not None and args.values.exists() and not args.values.is_dir():
+        raise FeedError(f"--values {args.values}: expected a folder, or a name for a new one")
     opened = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed)
     feeds = completed(opened.graph, read(opened.graph, args.input), args.seed)
     digest = hashlib.sha256(Path(args.model).read_bytes()).hexdigest()
@@ -79,7 +84,8 @@ def _disclose(args: argparse.Namespace) -> int:
         raise FeedError(f"--disclose {args.disclose}: the trace has {len(whole.steps)} steps")
     step, shown = whole.steps[args.disclose], {}
     if args.values is not None:
-        found = {x.before: Store(args.values).find(x.before) for x in step.reads}
+        store = Store(kept_values(args.values))
+        found = {x.before: store.find(x.before) for x in step.reads}
         shown = {digest: value for digest, value in found.items() if value is not None}
     args.output.write_text(disclose(data, args.disclose, shown), encoding="ascii")
     print(f"{args.output}  {step}, with {len(shown)} values; root: {whole.footer['root']}")
