@@ -81,12 +81,27 @@ def test_the_key_depends_on_all_that_changes_the_library(monkeypatch: pytest.Mon
 
 
 def test_the_least_recently_used_library_goes_first(tmp_path: Path) -> None:
-    for i, name in enumerate(("a.so", "b.so", "c.so")):
+    a, b, c = (f"{letter * 40}.so" for letter in "abc")
+    for i, name in enumerate((a, b, c)):
         (tmp_path / name).write_bytes(bytes(100))
         os.utime(tmp_path / name, (i, i))
-    os.utime(tmp_path / "a.so", (9, 9))
+    os.utime(tmp_path / a, (9, 9))
     build.evict(tmp_path, 200)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.so", "c.so"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [a, c]
+
+
+@pytest.mark.parametrize("name", ["mine.so", "notes", "model.weights", f"{'A' * 40}.so", "build"])
+def test_files_of_others_in_the_folder_stay(name: str, cache: Path) -> None:
+    """SARDONYX_CACHE may name any folder."""
+    kept, inner = cache / name, cache / "folder" / "inner"
+    inner.parent.mkdir(parents=True)
+    for path in (kept, inner):
+        path.write_bytes(b"1234")
+    build.library(FILES)
+    build.evict(cache, 0)
+    build.clear()
+    assert sorted(cache.iterdir()) == sorted([kept, inner.parent])
+    assert kept.read_bytes() == inner.read_bytes() == b"1234"
 
 
 def test_the_library_just_built_is_kept_whatever_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -46,6 +47,7 @@ LIBRARY = ".so"  # ctypes loads any name
 OBJECT = ".o"
 WEIGHTS = ".weights"
 IMAGE = ".image"
+OURS = re.compile(r"[0-9a-f]{40}\.(so|o|weights|image|schedules|lock)|(build|place)-\w+")
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
@@ -61,10 +63,15 @@ def cache_folder() -> Path:
     return Path(base) / "sardonyx"
 
 
+def _ours(folder: Path) -> list[Path]:
+    """What the cache made in its folder, in which other files may lie (SARDONYX_CACHE)."""
+    return [path for path in folder.glob("*") if OURS.fullmatch(path.name)]
+
+
 def clear() -> int:
     """Empties the cache; the number of bytes that were freed."""
     freed = 0
-    for path in list(cache_folder().glob("*")):
+    for path in _ours(cache_folder()):
         try:
             size = path.stat().st_size if path.is_file() else 0
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -186,7 +193,8 @@ def load(path: Path) -> ctypes.CDLL:
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
     """Removes the least recently used libraries until the folder is within its bound."""
     entries = []
-    for path in (x for end in (LIBRARY, OBJECT, WEIGHTS, IMAGE) for x in folder.glob(f"*{end}")):
+    ends = LIBRARY, OBJECT, WEIGHTS, IMAGE
+    for path in (x for x in _ours(folder) if x.suffix in ends):
         try:
             stat = path.stat()
         except OSError:
