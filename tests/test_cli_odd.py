@@ -176,3 +176,33 @@ def test_the_range_of_one_input_goes_before_that_of_all(capsys: Shell) -> None:
         assert main(["accuracy", "net.onnx", *options]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] == said[2]
+
+
+def test_doctor_tells_of_settings_that_are_none(
+    capsys: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE", "x.npy")
+    assert main(["doctor"]) == 1
+    assert "x.npy, which is no folder: SARDONYX_CACHE can name" in capsys.readouterr().out
+    monkeypatch.setenv("SARDONYX_CACHE", "cache")
+    monkeypatch.setenv("SARDONYX_ENGINE", "fast")
+    assert main(["doctor"]) == 1
+    assert "SARDONYX_ENGINE is 'fast'; it can be machine, native, auto" in capsys.readouterr().out
+
+
+def test_memory_that_is_not_there_is_told(capsys: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise MemoryError("Unable to allocate 128. GiB")
+
+    monkeypatch.setattr("sardonyx.cli.feeds.random", none)
+    fails(capsys, "does not have the memory for it: Unable to allocate 128. GiB", "run", "net.onnx")
+
+
+def test_what_is_wrong_with_onnx_text_is_one_line(capsys: Shell) -> None:
+    Path("net.onnxtxt").write_text("<ir_version: 8>\ngarbage <\n")
+    fails(
+        capsys,
+        "net.onnxtxt is not ONNX text: [ParseError at position (line: 2",
+        "info",
+        "net.onnxtxt",
+    )

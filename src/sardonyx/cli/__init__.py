@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SardonyxError as error:
         return _fail(str(error))
+    except MemoryError as error:
+        return _fail(f"this computer does not have the memory for it: {error}")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

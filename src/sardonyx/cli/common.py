@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -17,6 +17,9 @@ from sardonyx.types import Array, TensorType
 if TYPE_CHECKING:
     from sardonyx.settings import Numerics, Reading, Tuning
     from sardonyx.trace import Trace
+
+
+SHOWN = 8  # names in an error
 
 
 class ReadAs(TypedDict):
@@ -98,6 +101,14 @@ def check_written(option: str, path: Path | None, args: argparse.Namespace) -> N
     for name, what in {**dict.fromkeys(inputs, "an input"), args.model: "the model"}.items():
         if name and path.exists() and Path(name).exists() and path.samefile(name):
             raise FeedError(f"{option} {path} is {what} itself; choose another file")
+
+
+def model_path(text: str) -> Path:
+    """The type of --output for a model; FeedError for what would be read as ONNX text."""
+    path = output_path(text)
+    if path.suffix == ".onnxtxt":
+        raise FeedError(f"-o {path}: models are not written as text; expected OUT.onnx")
+    return path
 
 
 def refuse_beside(args: argparse.Namespace, names: Sequence[str], what: str) -> None:
@@ -208,6 +219,13 @@ def progress(done: int, total: int, what: str) -> None:
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
         print(f"\r\x1b[K[{done}/{total}] {what}", end=end, file=sys.stderr, flush=True)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first of the names that there are, for an error."""
+    every = list(dict.fromkeys(filter(None, names)))
+    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
+    return f"there are {', '.join(every[:SHOWN])}{more}" if every else "there are none"
 
 
 def size_text(count: int) -> str:

@@ -10,9 +10,9 @@ from importlib.metadata import version
 from sardonyx import build
 from sardonyx.cli.common import size_text, table
 from sardonyx.compiler import find_compiler, flags
-from sardonyx.errors import BuildError
+from sardonyx.errors import BuildError, SardonyxError
 from sardonyx.kernel import NUMERICS_REVISION
-from sardonyx.settings import VARIABLE
+from sardonyx.settings import VARIABLE, engine_kind
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,16 +21,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    """Prints what the native engine needs; 1 where there is no compiler."""
+    """Prints what the native engine needs; 1 where something of it is not there."""
     if args.clear_cache:
         print(f"freed {size_text(build.clear())} in {build.cache_folder()}")
         return 0
+    (cache, folder), (engine, known) = _cache(), _engine()
     rows = [
         ("sardonyx", f"{version('sardonyx')}, numerics revision {NUMERICS_REVISION}"),
         ("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         *((name, version(name)) for name in ("numpy", "onnx", "ml_dtypes")),
-        ("cache", f"{build.cache_folder()}, {size_text(_cache_size())}"),
-        ("engine", os.environ.get(VARIABLE) or f"auto (set {VARIABLE} to change it)"),
+        ("cache", cache),
+        ("engine", engine),
     ]
     try:
         compiler = find_compiler()
@@ -39,11 +40,26 @@ def execute(args: argparse.Namespace) -> int:
         return 1
     rows += [("compiler", str(compiler)), ("flags", " ".join(flags(compiler)))]
     print(table(rows, indent=""))
-    return 0
+    return 0 if folder and known else 1
 
 
-def _cache_size() -> int:
+def _cache() -> tuple[str, bool]:
+    """The cache, and whether it can be one."""
+    folder = build.cache_folder()
+    if folder.exists() and not folder.is_dir():
+        return f"{folder}, which is no folder: SARDONYX_CACHE can name another", False
     try:
-        return sum(path.stat().st_size for path in build.cache_folder().glob("*"))
+        size = sum(path.stat().st_size for path in folder.glob("*"))
     except OSError:
-        return 0
+        size = 0
+    return f"{folder}, {size_text(size)}", True
+
+
+def _engine() -> tuple[str, bool]:
+    """The engine that is asked for, and whether there is such a one."""
+    given = os.environ.get(VARIABLE)
+    try:
+        engine_kind(given or "auto", VARIABLE)
+    except SardonyxError as error:
+        return str(error), False
+    return given or f"auto (set {VARIABLE} to change it)", True

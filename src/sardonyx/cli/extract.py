@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import check_written, output_path
+from sardonyx.cli.common import check_written, model_path
 from sardonyx.errors import FeedError
 from sardonyx.extract import extract
 from sardonyx.model.load import serialized
@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--inputs", required=True, metavar="A,B", help="tensors, by commas")
     parser.add_argument("--outputs", required=True, metavar="C", help="tensors, by commas")
-    parser.add_argument("-o", "--output", type=output_path, required=True, metavar="OUT.onnx")
+    parser.add_argument("-o", "--output", type=model_path, required=True, metavar="OUT.onnx")
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
-from sardonyx.cli.common import check_written, dims_of, output_path, seed_argument
+from sardonyx.cli.common import check_written, dims_of, model_path, seed_argument
 from sardonyx.errors import ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
@@ -15,7 +15,7 @@ from sardonyx.model.load import serialized
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX file (.onnx, or text: .onnxtxt)")
-    parser.add_argument("-o", "--output", type=output_path, required=True, metavar="OUT.onnx")
+    parser.add_argument("-o", "--output", type=model_path, required=True, metavar="OUT.onnx")
     parser.add_argument("--profile", default=DEFAULT, help=", ".join(dialects()))
     parser.add_argument(
         "--dim", action="append", default=[], metavar="NAME=SIZE", help="the size of a symbolic dim"

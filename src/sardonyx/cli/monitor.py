@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, some
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError, RunError
 from sardonyx.graph import Graph
@@ -37,7 +37,10 @@ def execute(args: argparse.Namespace) -> int:
     known = _names(graph)
     for name in policy.operations:
         if name not in known:
-            raise FeedError(f"--policy {name}: the model has no node and no operator '{name}'")
+            raise FeedError(
+                f"--policy {name}: the model has no node and no operator '{name}'; "
+                f"{some(sorted(known))}"
+            )
     feeds = completed(graph, read(graph, args.input), args.seed)
     monitor = Monitor(policy)
     try:

@@ -13,6 +13,7 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     reading,
+    some,
     statistics,
     type_of,
 )
@@ -72,10 +73,11 @@ def _check(graph: Graph, until: str | None, show: Sequence[str]) -> None:
     if until is not None and not any(
         _named(op, until) or until == str(i) for i, op in enumerate(graph.operations)
     ):
-        raise FeedError(f"--until {until}: no node has this name, number or output")
+        there = some(str(op.origin) for op in graph.operations)
+        raise FeedError(f"--until {until}: no node has this name, number or output; {there}")
     for name in show:
         if name not in graph.types:
-            raise FeedError(f"--show {name}: the graph has no such tensor")
+            raise FeedError(f"--show {name}: the graph has no such tensor; {some(graph.types)}")
 
 
 def _named(op: Operation, name: str) -> bool:

@@ -129,7 +129,9 @@ def _text(data: bytes, name: str) -> ModelProto:
     try:
         return onnx.parser.parse_model(data.decode())
     except (onnx.parser.ParseError, UnicodeDecodeError, DecodeError) as error:
-        raise InvalidModel(f"{name} is not ONNX text: {error}") from None
+        found = error.args[0] if isinstance(error, onnx.parser.ParseError) else error
+        said = found.decode(errors="replace") if isinstance(found, bytes) else str(found)
+        raise InvalidModel(f"{name} is not ONNX text: {' '.join(said.split())}") from None
 
 
 def check_form(model: Model) -> None:
