@@ -164,6 +164,14 @@ def test_sizes_that_data_decide_are_refused() -> None:
         observed_stages(load(model(sign, rows)), feeds, Subject())
 
 
+def test_an_input_that_is_no_tensor_is_refused() -> None:
+    """An optional is fed as an array, and is none of the graph's tensors."""
+    text = "g (optional(float[2]) x) => (bool y) { y = OptionalHasElement (x) }"
+    graph = load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18]> {text}'))
+    with pytest.raises(UnsupportedModel, match="an input is no tensor of numbers"):
+        observed_stages(graph, {"x": np.ones(2, np.float32)}, Subject())
+
+
 def test_a_model_with_control_flow_is_exported_with_its_trace(tmp_path: Path) -> None:
     compiler()
     sign, body, feeds = CASES["nested"]

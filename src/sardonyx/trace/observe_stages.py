@@ -94,7 +94,8 @@ def observed_stages(graph: Graph, feeds: Mapping[str, Array], subject: Subject) 
     values = checked(graph, feeds)
     if set(values) & set(graph.overridable):
         raise UnsupportedModel("the C of a trace takes no other value for an initializer")
-    arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype != object}
+    plain = {n: v for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype != object}
+    arrays = {n: v for n, v in plain.items() if n in graph.types}  # not the value of an optional
     types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in arrays.items()}
     if len(types) < len(values):
         raise UnsupportedModel("C cannot write its trace: an input is no tensor of numbers")
