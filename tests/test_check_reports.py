@@ -187,6 +187,24 @@ def test_a_broken_profile_is_one_clear_error(folder: Path, text: str) -> None:
         find_profile("own.yaml")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rules: {G7: error}", "there is no rule 'G7'; docs/profile.md has them"),
+        ("only: [G07, V1.C99]", "there is no rule 'V1.C99'"),
+        ("limits: {variadics: 8}", "there is no limit 'variadics'; there are memory, variadic"),
+        ("options: {broadcasts: [Add]}", "there is no option 'broadcasts'; there are allowed_meta"),
+        ("options: {opset: [new]}", r"opset is \['new'\], expected \[25\]"),
+        ("operators: {ReLU: {}}", "there is no operator 'ReLU'; `sardonyx operators` has them"),
+        ("operators: {Relu: {since: [14, 15]}}", "no version of Relu '15'; there are 1, 6, 13, 14"),
+    ],
+)
+def test_what_a_profile_misspells_is_not_passed_over(folder: Path, text: str, said: str) -> None:
+    (folder / "own.yaml").write_text(f"extends: sonnx\n{text}\n")
+    with pytest.raises(SardonyxError, match=rf"own\.yaml: .*{said}"):
+        find_profile("own.yaml")
+
+
 def test_each_rule_that_a_dialect_names_is_there() -> None:
     known = {rule.id for rule in all_rules()}
     for name in ("sonnx@v2", "sonnx@wg-2026-08", "sonnx@ej-2026-10"):

@@ -18,10 +18,12 @@ Built-in dialects lie in checker/profiles/ as TOML.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import onnx.defs
 
 from sardonyx.checker.finding import Severity
 from sardonyx.errors import SardonyxError
@@ -38,6 +40,10 @@ _KEYS = {
     "extends", "name", "version", "title", "types", "only", "rules", "limits", "options",
     "operators",
 }  # fmt: skip
+
+
+LIMITS = "memory", "variadic"
+OPTIONS = "allowed_metadata", "broadcast", "maxpool", "metadata", "opset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +91,12 @@ class Profile:
 def find_profile(text: str) -> Profile:
     """The profile called `text`: NAME, NAME@VERSION or the path of a TOML or YAML file.
 
-    SardonyxError where there is none or the file breaks the form above.
+    SardonyxError where there is none, the file breaks the form above, or it speaks of a rule, a
+    limit, an option or an operator that is not there: what is misspelt would not be enforced.
     """
-    return _profile(_data(text, ()), text)
+    found = _profile(_data(text, ()), text)
+    _check_names(found, text)
+    return found
 
 
 def dialects() -> tuple[str, ...]:
@@ -172,6 +181,39 @@ def _profile(data: Mapping[str, Any], text: str) -> Profile:
             str(k): _entry(str(k), v, text) for k, v in _table(data, "operators", text).items()
         },
     )
+
+
+def _check_names(profile: Profile, text: str) -> None:
+    from sardonyx.checker.registry import all_rules
+
+    rules = {rule.id for rule in all_rules()}
+    _need(
+        {*profile.severities, *(profile.only or ())},
+        rules,
+        text,
+        "rule",
+        "docs/profile.md has them",
+    )
+    _need(profile.limits, LIMITS, text, "limit", f"there are {', '.join(LIMITS)}")
+    _need(profile.options, OPTIONS, text, "option", f"there are {', '.join(OPTIONS)}")
+    if not all(word.isdecimal() for word in profile.option("opset")):
+        raise SardonyxError(f"profile {text}: opset is {[*profile.option('opset')]}, expected [25]")
+    versions: dict[str, set[int]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            versions.setdefault(schema.name, set()).add(schema.since_version)
+    _need(profile.operators, versions, text, "operator", "`sardonyx operators` has them")
+    for name, entry in profile.operators.items():
+        known = sorted(versions[name])
+        there = f"there are {', '.join(map(str, known))}"
+        _need(map(str, entry.since), [*map(str, known)], text, f"version of {name}", there)
+
+
+def _need(names: Iterable[str], known: Collection[str], text: str, what: str, there: str) -> None:
+    """SardonyxError for a name that is not known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise SardonyxError(f"profile {text}: there is no {what} '{unknown[0]}'; {there}")
 
 
 def _entry(name: str, given: object, text: str) -> Entry:
