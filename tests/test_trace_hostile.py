@@ -135,3 +135,11 @@ def test_what_is_no_json_is_no_trace() -> None:
     foot = chain.footer('{"end":"complete","steps":1,"outputs":[],"root":"')
     with pytest.raises(InvalidTrace, match="line 1 is not JSON"):
         read("".join((*lines, foot)))
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, True, "", [], [1.5, []], {"a": 1}])
+@pytest.mark.parametrize("key", ["disclosed", "root", "header", "line", "step", "values"])
+def test_a_shown_step_with_anything_in_it_is_refused(key: str, wrong: object) -> None:
+    shown = json.loads(disclose(traced("nested"), 0))
+    with pytest.raises(InvalidTrace):
+        disclosed(json.dumps({**shown, key: wrong}))

@@ -276,7 +276,7 @@ def disclosed(text: str | bytes, expected: str | None = None) -> Disclosed:
             _leads(leaf, index, beside, claimed)
         step = _step(f"{found['step'][0]}}}", 1)
         values = {digest: bytes.fromhex(data) for digest, data in found["values"].items()}
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InvalidTrace(f"this is no step of a trace: {error}") from error
     if expected is not None and claimed != expected:
         raise InvalidTrace(f"the root is {claimed}, expected {expected}")
