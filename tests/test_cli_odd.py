@@ -206,3 +206,9 @@ def test_what_is_wrong_with_onnx_text_is_one_line(capsys: Shell) -> None:
         "info",
         "net.onnxtxt",
     )
+
+
+def test_a_plot_of_no_known_format_is_refused_first(capsys: Shell) -> None:
+    pytest.importorskip("matplotlib")
+    said = "--plot roof.onnx: expected a name that ends in ."
+    fails(capsys, said, "bench", "net.onnx", "--plot", "roof.onnx")

@@ -33,7 +33,7 @@ from sardonyx.measure.alone import loads
 from sardonyx.measure.costs import work
 from sardonyx.measure.peak import measured_peak, measured_reading
 from sardonyx.measure.peers import PEERS, Run, Subject, difference, installed
-from sardonyx.measure.roofline import draw
+from sardonyx.measure.roofline import draw, formats
 from sardonyx.measure.rounds import interleaved
 from sardonyx.ort.events import events, named
 from sardonyx.timed import Timing, Work, timings
@@ -222,6 +222,12 @@ def _check(args: argparse.Namespace) -> None:
                 raise FeedError(f"--{name} {path}: it is written by --{other}, too; choose another")
     if args.plot is not None and find_spec("matplotlib") is None:
         raise FeedError("--plot needs matplotlib: pip install 'sardonyx[bench]'")
+    if args.plot is not None:
+        known = formats()
+        if args.plot.suffix and args.plot.suffix[1:].lower() not in known:
+            raise FeedError(
+                f"--plot {args.plot}: expected a name that ends in .{', .'.join(known)}"
+            )
 
 
 def _roof(done: Mapping[str, int]) -> _Roof | None:

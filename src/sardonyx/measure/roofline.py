@@ -30,6 +30,13 @@ def points(result: dict[str, Any]) -> dict[str, list[tuple[str, float, float]]]:
     return found
 
 
+def formats() -> list[str]:
+    """The endings of files that `draw` can write."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    return sorted(FigureCanvasBase.get_supported_filetypes())
+
+
 def draw(result: dict[str, Any], path: Path) -> None:
     """Writes the plot."""
     import matplotlib
