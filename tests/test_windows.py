@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from nets import Net
 
 from sardonyx.emit import emit
@@ -29,9 +30,9 @@ CASES: tuple[tuple[int, int, int, tuple[int, int], tuple[int, int], tuple[int, i
     (17, 3, 300, (2, 4), (1, 1), (1, 1), (3, 3, 0, 5)),
     (32, 6, 41, (1, 3), (1, 1), (1, 1), (0, 1, 0, 1)),
     (32, 20, 5, (3, 1), (3, 1), (1, 1), (1, 0, 1, 0)),
-    (16, 2, 2, (3, 3), (1, 1), (4, 4), (5, 5, 5, 5)),
+    (17, 2, 2, (3, 3), (1, 1), (4, 4), (5, 5, 5, 5)),
     (32, 3, 9, (3, 3), (1, 1), (1, 1), (0, 1, 0, 1)),
-    (32, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (32, 1, 1, (7, 7), (1, 1), (1, 1), (3, 3, 3, 3)),
     (20, 8, 70, (4, 4), (1, 1), (1, 1), (0, 0, 0, 0)),
     (40, 14, 14, (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
     (32, 9, 21, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
@@ -49,6 +50,22 @@ CASES: tuple[tuple[int, int, int, tuple[int, int], tuple[int, int], tuple[int, i
     (20, 9, 20, (3, 7), (1, 1), (1, 1), (1, 3, 1, 0)),
     (16, 11, 20, (7, 7), (2, 2), (1, 1), (3, 3, 3, 3)),
     (16, 11, 20, (7, 7), (1, 1), (1, 2), (3, 3, 3, 3)),
+    (24, 9, 50, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+    (20, 7, 70, (5, 5), (2, 2), (1, 1), (2, 2, 2, 2)),
+    (24, 6, 44, (7, 7), (1, 1), (1, 1), (3, 3, 3, 3)),
+)
+
+# the same with a depth before the height: all of it padded, then none of the depth
+DEEP: tuple[tuple[Any, ...], ...] = (
+    (20, 4, 5, 40, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1, 1, 1, 1)),
+    (48, 3, 9, 16, (3, 3, 3), (1, 2, 2), (1, 1, 1), (1, 1, 1, 1, 1, 1)),
+    (16, 5, 7, 13, (2, 3, 5), (2, 1, 1), (1, 1, 1), (0, 1, 2, 1, 1, 2)),
+    (16, 7, 6, 33, (3, 3, 3), (1, 1, 1), (2, 1, 1), (2, 1, 1, 2, 1, 1)),
+    (24, 6, 4, 9, (3, 1, 3), (1, 1, 1), (1, 1, 1), (1, 0, 1, 1, 0, 1)),
+    (32, 3, 8, 14, (3, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),
+    (24, 5, 9, 37, (3, 5, 5), (2, 1, 1), (1, 1, 1), (0, 2, 2, 0, 2, 2)),
+    (20, 4, 6, 12, (2, 3, 3), (1, 2, 1), (2, 1, 2), (0, 1, 2, 0, 1, 2)),
+    (17, 4, 4, 5, (3, 3, 3), (1, 1, 1), (1, 1, 1), (0, 1, 1, 0, 1, 1)),
 )
 
 
@@ -59,25 +76,26 @@ def values(rng: np.random.Generator, *shape: int) -> Array:
     return np.where(rng.random(shape) < 0.1, odd, x).astype(np.float32)
 
 
-def net() -> Net:
+def net(cases: Any = CASES) -> Net:
     """Depthwise convolutions between others, with and without an epilogue."""
     made, rng = Net(), np.random.default_rng(7)
-    for i, (c, h, w, kernel, strides, dilations, pads) in enumerate(CASES):
-        x = made.feed(f"x{i}", values(rng, 1 + i % 2, c, h, w))
+    for i, (c, *sizes, kernel, strides, dilations, pads) in enumerate(cases):
+        x, alone = made.feed(f"x{i}", values(rng, 1 + i % 2, c, *sizes)), (1,) * len(sizes)
         if i % 3:
-            x = made.op("Conv", x, values(rng, c, c, 1, 1))
+            x = made.op("Conv", x, values(rng, c, c, *alone))
         weights = values(rng, c, 1, *kernel)
         weights.reshape(-1)[i] = np.inf if i % 4 == 0 else 1e-44
         about = {"strides": strides, "dilations": dilations, "pads": pads, "group": c}
         y = made.op("Conv", x, weights, values(rng, c), **about)
         if i % 2:
             y = made.op("Clip", y, np.float32(0), np.float32(6))
-        made.give(y, made.op("Conv", y, values(rng, 16, c, 1, 1)))
+        made.give(y, made.op("Conv", y, values(rng, 16, c, *alone)))
     return made
 
 
-def test_depthwise_convolutions_of_all_borders_give_the_machines_bits() -> None:
-    made = net()
+@pytest.mark.parametrize("cases", [CASES, DEEP], ids=["pictures", "volumes"])
+def test_depthwise_convolutions_of_all_borders_give_the_machines_bits(cases: Any) -> None:
+    made = net(cases)
     graph = made.graph()
     expected = Machine(graph).run(made.feeds)
     found = NativeEngine(graph).run(made.feeds)
@@ -85,11 +103,26 @@ def test_depthwise_convolutions_of_all_borders_give_the_machines_bits() -> None:
     assert not wrong
 
 
-def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
-    program = optimise(lower(net().graph(), overridable=False))
+def windows(cases: Any) -> tuple[int, int]:
+    """How many launches are windows, how many make borders."""
+    program = optimise(lower(net(cases).graph(), overridable=False))
     texts = [print_scheduled(launch.kernel).text for launch in program.launches]
-    assert sum("sx_window(" in text for text in texts) == len(CASES)
-    assert not any(launch.kernel.name == "pad" for launch in program.launches)
+    pads = [launch for launch in program.launches if launch.kernel.name == "pad"]
+    return sum("sx_window(" in text for text in texts), len(pads)
+
+
+def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
+    assert windows(CASES) == (len(CASES), 0)
+
+
+def test_a_window_of_volumes_is_one_whose_planes_lie_inside() -> None:
+    assert windows(DEEP)[0] == len(DEEP)
+
+
+def test_pictures_narrower_than_a_span_are_no_windows() -> None:
+    narrow = [(16, 5, width, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)) for width in (1, 3, 6)]
+    assert windows(narrow)[0] == 0
+    assert windows([(20, 5, 6, *narrow[0][3:])])[0] == 1
 
 
 def test_windows_and_products_are_compiled_in_files_of_their_own() -> None:

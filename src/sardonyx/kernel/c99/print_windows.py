@@ -29,11 +29,8 @@ def packed_window(s: Compute) -> Window | None:
 
 def print_windows(w: Window, names: Writer, helpers: list[list[str]], scope: Scope) -> list[str]:
     """The statements that compute w; the function that they pass on is added to helpers."""
-    out, taps, lanes = (
-        [one.out.extent if one.out else 1 for one in w.slides],
-        [one.tap.extent if one.tap else 1 for one in w.slides],
-        w.compute.axes[-1].extent,
-    )
+    out = [one.out.extent if one.out else 1 for one in w.slides]
+    taps, lanes = [a.extent for a in w.taps()], w.compute.axes[-1].extent
     units = product((out[0], floordiv(lanes + 15, 16)))
     each = product((out[1], 16)) * 2 * (product(tuple(taps)) + ACCESS)
     batch = product(tuple(b.extent for b in w.batch))
@@ -72,6 +69,9 @@ def _windows(w: Window, names: Writer, helpers: list[list[str]]) -> list[str]:
     if w.x.dtype is t.uint8:
         fields.append(str(w.x.default.value) if isinstance(w.x.default, Const) else "0")
         fields.extend((str(int(limit_of(w.fold) == WHOLE)), place))
+    else:
+        planes = w.deep.tap.extent if w.deep.tap else 1
+        fields.extend(map(names.size, (planes, w.deep.apart * w.deep.step)))
     return [*given, f"const sx_windows{_kind(w)} windows = {{{', '.join(fields)}}};"]
 
 
@@ -97,5 +97,5 @@ def _of_weights(w: Window) -> list[Walk]:
 
 def _step(w: Window) -> Dim:
     """How far apart in W the taps are."""
-    address, taps = flat(w.w), [one.tap for one in w.slides if one.tap is not None]
-    return (coefficient(address, taps[-1]) if address is not None else None) or 0
+    address = flat(w.w)
+    return (coefficient(address, w.taps()[-1]) if address is not None else None) or 0

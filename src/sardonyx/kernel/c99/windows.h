@@ -1,12 +1,15 @@
 /* Sums of products over a window, lane by lane: both factors have the lanes (depthwise convolutions).
 
-     sum[row][block][lane] = fma over the taps (r, q), ascending, of x[place(row) + tap][lane] * w[r][q][lane]
+     sum[row][block][lane] = fma over the taps (d, r, q), ascending, of x[place(row) + tap][lane] * w[d][r][q][lane]
 
-   Rows are places of the output. x is +0 outside its bounds: the taps there are taken like all others. A span
-   is some neighbours of one output row; each tap's weights are loaded once for it. A last block that is not
-   full is the last 16 lanes, of which the first are not finished again. Pieces, sx_finish and SX_CHUNK are
-   those of contract.h. */
-typedef struct { SX_WINDOW(float, float) } sx_windows;
+   Rows are places of the output. x is +0 outside its bounds: the taps there are taken like all others; all planes d
+   of a window are there. A span is some neighbours of one output row; each tap's weights are loaded once for it. A
+   last block that is not full is the last 16 lanes, of which the first are not finished again. Pieces, sx_finish and
+   SX_CHUNK are those of contract.h. */
+typedef struct {
+  SX_WINDOW(float, float)
+  int64_t kd, xd; /* the planes of a window; the step of x between them */
+} sx_windows;
 SX_ENTRY void sx_window(const sx_windows *g);
 SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to);
 #ifndef SX_ELSEWHERE
@@ -25,7 +28,8 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
   const int64_t kw = taps ? taps : g->kw, step = g->step, down = 4 * g->ha * g->xs, apart = 4 * g->wa * g->xt;
   int64_t by = 4 * g->wb * g->xt, by3 = 3 * by, by5 = 5 * by;
   const sx_piece zero = sx_zero();
-  int64_t r, q;
+  const char *plane = x;
+  int64_t d, r, q;
   SX_HIDE(by);
   SX_HIDE(by3);
   SX_HIDE(by5);
@@ -44,9 +48,6 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
       const sx_v16 v = sx_load16(w);          \
       SX_SPANS(SX_NONE)                        \
     }
-  SX_OUTSIDE(0, r0)
-  for (r = r0; r < r1; r++, x += down) {
-    const char *at = x;
 #define SX_PLACE(t) (t % 6 == 0 ? 0 : t % 6 == 1 ? by : t % 6 == 2 ? 2 * by : t % 6 == 3 ? by3 : t % 6 == 4 ? 4 * by : by5)
 #define SX_TIMES(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), v.f, o.f);
 #define SX_TAP(t)                                                                                        \
@@ -66,15 +67,20 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
     SX_SPANS(SX_TAP)                                        \
     w += step, at += apart;                                 \
   }
-    if (taps == 3) {
-      SX_TAPS SX_TAPS SX_TAPS
-    } else if (taps == 5) {
-      SX_TAPS SX_TAPS SX_TAPS SX_TAPS SX_TAPS
-    } else {
-      for (q = 0; q < kw; q++) SX_TAPS
+  for (d = 0; d < g->kd; d++, plane += 4 * g->xd) {
+    SX_OUTSIDE(0, r0)
+    for (r = r0, x = plane; r < r1; r++, x += down) {
+      const char *at = x;
+      if (taps == 3) {
+        SX_TAPS SX_TAPS SX_TAPS
+      } else if (taps == 5) {
+        SX_TAPS SX_TAPS SX_TAPS SX_TAPS SX_TAPS
+      } else {
+        for (q = 0; q < kw; q++) SX_TAPS
+      }
     }
+    SX_OUTSIDE(r1, g->kh)
   }
-  SX_OUTSIDE(r1, g->kh)
 #define SX_LEAVE(t) if (n > t) sx_store16(acc + 16 * t, s##t);
   SX_SPANS(SX_LEAVE)
 }
@@ -123,28 +129,29 @@ static void sx_inside(SX_ROW_ARGUMENTS) {
 SX_TILE void sx_side(const int n, const sx_windows *g, const float *w, int64_t row, int64_t r0, int64_t r1, int64_t at,
                      float *acc) {
   static const float SX_LINES nothing[16] = {0};
-  int64_t r, q;
+  int64_t d, r, q;
 #define SX_SIDES(M) M(0) M(1) M(2)
   SX_SIDES(SX_FROM)
-  for (r = 0; r < g->kh; r++) {
-    const int in = r >= r0 && r < r1;
-    const float *const x = in ? g->x + (row + r * g->ha) * g->xs : nothing;
-    const uint64_t wide = in ? (uint64_t)g->xw : 0;
-    int64_t c = at * g->wb + g->wf;
-    for (q = 0; q < g->kw; q++, c += g->wa, w += g->step) {
-      const sx_v16 v = sx_load16(w);
 #define SX_BESIDE_ONE(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), v.f, o.f);
 #define SX_SIDE(t)                                                                             \
   if (n > t) {                                                                                 \
-    const int64_t d = c + t * g->wb;                                                           \
-    const float *const p = (uint64_t)d < wide ? x + d * g->xt : nothing;                       \
+    const int64_t to = c + t * g->wb;                                                          \
+    const float *const p = (uint64_t)to < wide ? x + to * g->xt : nothing;                     \
     sx_v16 o = s##t;                                                                           \
     SX_EACH(SX_BESIDE_ONE)                                                                     \
     s##t = o;                                                                                  \
   }
-      SX_SIDES(SX_SIDE)
+  for (d = 0; d < g->kd; d++)
+    for (r = 0; r < g->kh; r++) {
+      const int in = r >= r0 && r < r1;
+      const float *const x = in ? g->x + d * g->xd + (row + r * g->ha) * g->xs : nothing;
+      const uint64_t wide = in ? (uint64_t)g->xw : 0;
+      int64_t c = at * g->wb + g->wf;
+      for (q = 0; q < g->kw; q++, c += g->wa, w += g->step) {
+        const sx_v16 v = sx_load16(w);
+        SX_SIDES(SX_SIDE)
+      }
     }
-  }
   SX_SIDES(SX_LEAVE)
 }
 /* Such columns, three at a time: each sum waits for itself. */
@@ -197,7 +204,8 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
   const __mmask16 a0 = SX_UNLESS(left > 0), a1 = SX_UNLESS(left > 1), z0 = SX_UNLESS(right > 0), z1 = SX_UNLESS(right > 1);
   const __mmask16 a2 = SX_UNLESS(left > 2), z2 = SX_UNLESS(right > 2);
   const sx_piece zero = sx_zero();
-  int64_t r;
+  const char *plane = x;
+  int64_t d, r;
   (void)a2, (void)z2;
   SX_SPANS(SX_FROM)
 #define SX_SIXTH(c) (c % 6 == 0 ? 0 : c % 6 == 1 ? each : c % 6 == 2 ? 2 * each : c % 6 == 3 ? each3 : c % 6 == 4 ? 4 * each : each5)
@@ -213,13 +221,15 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
 #define SX_BESIDE(t) if (n > t) s##t.a = sx_madd(zero, v, s##t.a);
 #define SX_WEIGHT(i) const sx_piece v = sx_load((const float *)(const void *)(w + i * step));
 #define SX_COLUMN(i) { const int q = i; SX_WEIGHT(i) SX_SPANS(SX_BORDERED) }
-  for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
-  for (r = r0; r < r1; r++, x += down, w += taps * step) {
-    SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
-    if (taps > 3) { SX_COLUMN(3) SX_COLUMN(4) }
-    if (taps > 5) { SX_COLUMN(5) SX_COLUMN(6) }
+  for (d = 0; d < g->kd; d++, plane += 4 * g->xd) {
+    for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
+    for (r = r0, x = plane; r < r1; r++, x += down, w += taps * step) {
+      SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
+      if (taps > 3) { SX_COLUMN(3) SX_COLUMN(4) }
+      if (taps > 5) { SX_COLUMN(5) SX_COLUMN(6) }
+    }
+    for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
   }
-  for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
   SX_SPANS(SX_LEAVE)
 }
 /* The rows from y to end - 1; a span that would end beyond the row moves back over its neighbour. */
@@ -255,6 +265,7 @@ SX_BAND(14_7_1_1, 14, 7, 1, 1) SX_BAND(14_7_1_0, 14, 7, 1, 0) SX_BAND(7_7_1_1, 7
 /* The units from .. to - 1 of windows that go in bands; 0 for others. */
 static int sx_window_bands(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t right = (g->ow - 1) * g->wb + g->wf + g->kw - g->xw, blocked = g->xt == 16 && g->step == 16;
+  const int64_t blocks = (g->lanes + 15) / 16;
   const int narrow = g->ow < 14 || 10 * ((g->ow + 6) / 7 * 7) < 9 * ((g->ow + 13) / 14 * 14);
 #define SX_BAND_OF(n, taps)                                                          \
   (g->wb == 1 ? blocked ? sx_band_##n##_##taps##_1_1 : sx_band_##n##_##taps##_1_0 \
@@ -266,7 +277,9 @@ static int sx_window_bands(const sx_windows *g, int64_t from, int64_t to) {
   const int64_t most = g->kw == 7 ? 3 : 2; /* columns that may be missing */
   int64_t next;
   if ((g->kw != 3 && g->kw != 5 && (g->kw != 7 || g->wb > 1)) || g->wa != 1 || g->wb < 1 || g->wb > 2) return 0;
-  if (g->ow < 7 || (g->ow > 32 && !blocked) || g->wf < -most || right > most) return 0;
+  if (g->ow < 7 || g->wf < -most || right > most) return 0;
+  if (g->ow > 32 && !blocked) /* all blocks of a row, which share its lines */
+    for (; from < to; from++) band(g, from % blocks, from / blocks, from / blocks + 1);
   for (; from < to; from = next) {
     const int64_t b = from / g->oh, y = from % g->oh;
     next = g->oh - y < to - from ? from + g->oh - y : to;
@@ -315,7 +328,7 @@ SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
 #if SX_ROWS == 14
   if (sx_window_bands(g, from, to)) return;
 #endif
-  if (g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
+  if (g->kd == 1 && g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
     sx_window_copied(g, wide, from, to);
     return;
   }

@@ -5,8 +5,9 @@
 
 Depthwise convolutions are these. Both factors have the lanes, X through the window that moves over
 it, W without it. Outside its bounds X is +0, in the one or two dimensions along which the window
-moves; kernel/c99/windows.h takes it so, and no copy with borders is made. Of bytes (uint8 and int8
-within a limit, kernel/c99/contract.py) it is any constant there: kernel/c99/windows_u8.h.
+moves; kernel/c99/windows.h takes it so, and no copy with borders is made. A window may move along a
+dimension more before these, inside X. Of bytes (uint8 and int8 within a limit,
+kernel/c99/contract.py) X is any constant outside: kernel/c99/windows_u8.h.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sardonyx.dims import Dim, product, substitute
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LANES, Walk, factors, flat
 from sardonyx.kernel.c99.place import checked
+from sardonyx.kernel.c99.print_taps import SHORT
 from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
@@ -28,6 +30,7 @@ from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
 class Slide:
     """A dimension of X along which the window moves: index = out * by + tap * apart + start."""
 
+    dimension: int
     extent: Dim
     step: Dim  # in X
     out: Axis | None
@@ -37,23 +40,29 @@ class Slide:
     start: Dim
 
 
+NARROW = 7  # places of a row: SX_ROWS / 2 in windows.h with AVX-512
 TAPS = 32  # of bytes: SX_MOST in windows_u8.h
 COPIED = 1152  # places of x that one row of the output needs: SX_COPIED there
-STILL = Slide(1, 0, None, None, 1, 1, 0)  # a dimension of one place
+STILL = Slide(-1, 1, 0, None, None, 1, 1, 0)  # a dimension of one place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """A Compute as such a sum. origin: X's address where all axes and both slides are 0. batch: the
-    other axes, with X's steps."""
+    """A Compute as such a sum. deep: the dimension before the two slides. origin: X's address where
+    all axes and both slides are 0. batch: the other axes, those of deep too, with X's steps."""
 
     compute: Compute
     fold: Fold
     x: Load
     w: Load
+    deep: Slide
     slides: tuple[Slide, Slide]
     batch: tuple[Walk, ...]
     origin: Dim
+
+    def taps(self) -> list[Axis]:
+        """The axes of the fold, outermost first."""
+        return [one.tap for one in (self.deep, *self.slides) if one.tap is not None]
 
 
 def window_of(s: Compute) -> Window | None:
@@ -75,6 +84,8 @@ def window_of(s: Compute) -> Window | None:
 
 def _fits(found: Window) -> bool:
     """Whether kernel/c99/windows_u8.h has room for the taps of bytes, and for what they read."""
+    if found.deep is not STILL:
+        return False
     taps, places = 1, 1
     for one in found.slides:
         n = one.tap.extent if one.tap is not None else 1
@@ -88,13 +99,12 @@ def _fits(found: Window) -> bool:
 
 def is_packed(found: Window) -> bool:
     """Whether W has its lanes together, and the taps in their order, evenly apart."""
-    address, (high, wide) = flat(found.w), found.slides
+    address, taps = flat(found.w), found.taps()
     if address is None or coefficient(address, found.compute.axes[-1]) != 1:
         return False
-    if high.tap is None or wide.tap is None:
-        return True
-    each = coefficient(address, wide.tap)
-    return each is not None and coefficient(address, high.tap) == each * wide.tap.extent
+    steps = [coefficient(address, a) for a in taps]
+    each = [None if s is None else s * a.extent for s, a in zip(steps, taps, strict=True)]
+    return None not in steps and steps[:-1] == each[1:]
 
 
 def _are_loads(x: Load, w: Load, lanes: Axis) -> bool:
@@ -123,15 +133,26 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
         if guarded or any(a in taps for a in walk(x.index[d])):
             slides.append(_slide(x, d, s.axes[:-1], taps))
     found = [one for one in slides if one is not None]
-    if not taps or len(found) != len(slides) or len(found) > 2 or not _is_sound(found, taps, x, w):
+    if not taps or len(found) != len(slides) or not _is_sound(found, taps, x, w):
         return None
-    outs, address = [one.out for one in found], flat(x)
+    *deep, high, wide = [*[STILL] * (2 - len(found)), *found]
+    if len(deep) > 1 or (deep and checked(x)[deep[0].dimension]):
+        return None
+    if x.dtype is t.float32 and _is_small(wide, taps, s.axes[-1].extent):
+        return None
+    address, origin = flat(x), _at_zero(flat(x)) - high.start * high.step - wide.start * wide.step
+    outs = (high.out, wide.out)
     batch = [Walk((a,), a.extent, _along(address, a)) for a in s.axes[:-1] if a not in outs]
-    origin = _at_zero(address)
-    for one in found:
-        origin = origin - one.start * one.step
-    high, wide = found if len(found) == 2 else (STILL, *found)
-    return Window(s, fold, x, w, (high, wide), tuple(batch), origin)
+    return Window(s, fold, x, w, deep[0] if deep else STILL, (high, wide), tuple(batch), origin)
+
+
+def _is_small(wide: Slide, taps: Sequence[Axis], lanes: Dim) -> bool:
+    """Whether its rows are shorter than a span, and its taps so few that a line for each, one
+    output after the other, takes half the time or less (kernel/c99/print_taps.py)."""
+    places, many = wide.out.extent if wide.out else 1, product(tuple(a.extent for a in taps))
+    if not (isinstance(places, int) and isinstance(many, int) and isinstance(lanes, int)):
+        return False
+    return places < NARROW and many <= SHORT and lanes % LANES == 0
 
 
 def _is_sound(slides: Sequence[Slide], taps: Sequence[Axis], x: Load, w: Load) -> bool:
@@ -156,7 +177,7 @@ def _slide(x: Load, d: int, outs: Sequence[Axis], taps: Sequence[Axis]) -> Slide
     by, apart = (_along(form, a[0]) if a else 1 for a in (out, tap))
     step = product(x.buffer.shape[d + 1 :])
     axes = (out[0] if out else None, tap[0] if tap else None)
-    return Slide(x.buffer.shape[d], step, *axes, by, apart, _at_zero(form))
+    return Slide(d, x.buffer.shape[d], step, *axes, by, apart, _at_zero(form))
 
 
 def _along(form: Dim | None, axis: Axis) -> Dim:
