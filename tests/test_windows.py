@@ -55,7 +55,7 @@ CASES: tuple[tuple[int, int, int, tuple[int, int], tuple[int, int], tuple[int, i
     (24, 6, 44, (7, 7), (1, 1), (1, 1), (3, 3, 3, 3)),
 )
 
-# the same with a depth before the height: all of it padded, then none of the depth
+# the same with a depth before the height
 DEEP: tuple[tuple[Any, ...], ...] = (
     (20, 4, 5, 40, (3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1, 1, 1, 1)),
     (48, 3, 9, 16, (3, 3, 3), (1, 2, 2), (1, 1, 1), (1, 1, 1, 1, 1, 1)),
@@ -115,7 +115,7 @@ def test_depthwise_convolutions_are_windows_and_need_no_borders() -> None:
     assert windows(CASES) == (len(CASES), 0)
 
 
-def test_a_window_of_volumes_is_one_whose_planes_lie_inside() -> None:
+def test_windows_of_volumes_are_windows() -> None:
     assert windows(DEEP)[0] == len(DEEP)
 
 

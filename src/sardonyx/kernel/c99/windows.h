@@ -2,10 +2,10 @@
 
      sum[row][block][lane] = fma over the taps (d, r, q), ascending, of x[place(row) + tap][lane] * w[d][r][q][lane]
 
-   Rows are places of the output. x is +0 outside its bounds: the taps there are taken like all others; all planes d
-   of a window are there. A span is some neighbours of one output row; each tap's weights are loaded once for it. A
-   last block that is not full is the last 16 lanes, of which the first are not finished again. Pieces, sx_finish and
-   SX_CHUNK are those of contract.h. */
+   Rows are places of the output. x is +0 outside its bounds: the taps there are taken like all others; where a window
+   has several planes d, all of it is inside. A span is some neighbours of one output row; each tap's weights are
+   loaded once for it. A last block that is not full is the last 16 lanes, of which the first are not finished again.
+   Pieces, sx_finish and SX_CHUNK are those of contract.h. */
 typedef struct {
   SX_WINDOW(float, float)
   int64_t kd, xd; /* the planes of a window; the step of x between them */
@@ -21,15 +21,17 @@ SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to);
 #define SX_SPAN SX_ROWS
 #define SX_SPANS(M) SX_OVER(M)
 #endif
+/* x goes to the window's next row, which behind a plane's last is the next plane's first; `rest` rows are left of it. */
+#define SX_DOWN (x += --rest ? down : again, rest = rest ? rest : g->kh)
 /* n neighbours, the first tap of the first at x; the taps of rows before r0 and from r1 on lie outside. `taps`
    in a row, where not 0, is a constant at every call like n. Steps are of bytes: few registers then serve. */
 SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const char *x, const float *w, int64_t r0,
                      int64_t r1, float *acc) {
   const int64_t kw = taps ? taps : g->kw, step = g->step, down = 4 * g->ha * g->xs, apart = 4 * g->wa * g->xt;
   int64_t by = 4 * g->wb * g->xt, by3 = 3 * by, by5 = 5 * by;
+  const int64_t again = 4 * g->xd - (g->kh - 1) * down;
   const sx_piece zero = sx_zero();
-  const char *plane = x;
-  int64_t d, r, q;
+  int64_t r, q, rest = g->kh - r0;
   SX_HIDE(by);
   SX_HIDE(by3);
   SX_HIDE(by5);
@@ -48,6 +50,9 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
       const sx_v16 v = sx_load16(w);          \
       SX_SPANS(SX_NONE)                        \
     }
+  SX_OUTSIDE(0, r0)
+  for (r = r0; r < r1; r++, SX_DOWN) {
+    const char *at = x;
 #define SX_PLACE(t) (t % 6 == 0 ? 0 : t % 6 == 1 ? by : t % 6 == 2 ? 2 * by : t % 6 == 3 ? by3 : t % 6 == 4 ? 4 * by : by5)
 #define SX_TIMES(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), v.f, o.f);
 #define SX_TAP(t)                                                                                        \
@@ -67,20 +72,15 @@ SX_TILE void sx_span(const int n, const int taps, const sx_windows *g, const cha
     SX_SPANS(SX_TAP)                                        \
     w += step, at += apart;                                 \
   }
-  for (d = 0; d < g->kd; d++, plane += 4 * g->xd) {
-    SX_OUTSIDE(0, r0)
-    for (r = r0, x = plane; r < r1; r++, x += down) {
-      const char *at = x;
-      if (taps == 3) {
-        SX_TAPS SX_TAPS SX_TAPS
-      } else if (taps == 5) {
-        SX_TAPS SX_TAPS SX_TAPS SX_TAPS SX_TAPS
-      } else {
-        for (q = 0; q < kw; q++) SX_TAPS
-      }
+    if (taps == 3) {
+      SX_TAPS SX_TAPS SX_TAPS
+    } else if (taps == 5) {
+      SX_TAPS SX_TAPS SX_TAPS SX_TAPS SX_TAPS
+    } else {
+      for (q = 0; q < kw; q++) SX_TAPS
     }
-    SX_OUTSIDE(r1, g->kh)
   }
+  SX_OUTSIDE(r1, g->kh)
 #define SX_LEAVE(t) if (n > t) sx_store16(acc + 16 * t, s##t);
   SX_SPANS(SX_LEAVE)
 }
@@ -129,29 +129,28 @@ static void sx_inside(SX_ROW_ARGUMENTS) {
 SX_TILE void sx_side(const int n, const sx_windows *g, const float *w, int64_t row, int64_t r0, int64_t r1, int64_t at,
                      float *acc) {
   static const float SX_LINES nothing[16] = {0};
-  int64_t d, r, q;
+  int64_t r, q;
 #define SX_SIDES(M) M(0) M(1) M(2)
   SX_SIDES(SX_FROM)
+  for (r = 0; r < g->kh; r++) {
+    const int in = r >= r0 && r < r1;
+    const float *const x = in ? g->x + (row + r * g->ha) * g->xs : nothing;
+    const uint64_t wide = in ? (uint64_t)g->xw : 0;
+    int64_t c = at * g->wb + g->wf;
+    for (q = 0; q < g->kw; q++, c += g->wa, w += g->step) {
+      const sx_v16 v = sx_load16(w);
 #define SX_BESIDE_ONE(f, i) o.f = sx_madd(sx_load(p + i * SX_WIDE), v.f, o.f);
 #define SX_SIDE(t)                                                                             \
   if (n > t) {                                                                                 \
-    const int64_t to = c + t * g->wb;                                                          \
-    const float *const p = (uint64_t)to < wide ? x + to * g->xt : nothing;                     \
+    const int64_t d = c + t * g->wb;                                                           \
+    const float *const p = (uint64_t)d < wide ? x + d * g->xt : nothing;                       \
     sx_v16 o = s##t;                                                                           \
     SX_EACH(SX_BESIDE_ONE)                                                                     \
     s##t = o;                                                                                  \
   }
-  for (d = 0; d < g->kd; d++)
-    for (r = 0; r < g->kh; r++) {
-      const int in = r >= r0 && r < r1;
-      const float *const x = in ? g->x + d * g->xd + (row + r * g->ha) * g->xs : nothing;
-      const uint64_t wide = in ? (uint64_t)g->xw : 0;
-      int64_t c = at * g->wb + g->wf;
-      for (q = 0; q < g->kw; q++, c += g->wa, w += g->step) {
-        const sx_v16 v = sx_load16(w);
-        SX_SIDES(SX_SIDE)
-      }
+      SX_SIDES(SX_SIDE)
     }
+  }
   SX_SIDES(SX_LEAVE)
 }
 /* Such columns, three at a time: each sum waits for itself. */
@@ -168,6 +167,7 @@ static int64_t sx_first_row(const sx_windows *g, int64_t row) {
   return sx_between(row < 0 ? (g->ha - 1 - row) / g->ha : 0, 0, g->kh);
 }
 static int64_t sx_end_row(const sx_windows *g, int64_t row, int64_t first) {
+  if (g->kd > 1) return g->kd * g->kh;
   return sx_between(row < g->xh ? (g->xh - 1 - row) / g->ha + 1 : 0, first, g->kh);
 }
 /* Row y of the output, whose window begins in row `row` of x; all taps of the columns from `low` to `high` lie
@@ -203,9 +203,9 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
 #define SX_UNLESS(condition) (__mmask16)((condition) ? 0 : 0xffff)
   const __mmask16 a0 = SX_UNLESS(left > 0), a1 = SX_UNLESS(left > 1), z0 = SX_UNLESS(right > 0), z1 = SX_UNLESS(right > 1);
   const __mmask16 a2 = SX_UNLESS(left > 2), z2 = SX_UNLESS(right > 2);
+  const int64_t again = 4 * g->xd - (g->kh - 1) * down;
   const sx_piece zero = sx_zero();
-  const char *plane = x;
-  int64_t d, r;
+  int64_t r, rest = g->kh - r0;
   (void)a2, (void)z2;
   SX_SPANS(SX_FROM)
 #define SX_SIXTH(c) (c % 6 == 0 ? 0 : c % 6 == 1 ? each : c % 6 == 2 ? 2 * each : c % 6 == 3 ? each3 : c % 6 == 4 ? 4 * each : each5)
@@ -221,15 +221,13 @@ SX_TILE void sx_band_span(const int n, const int taps, const int by, const int b
 #define SX_BESIDE(t) if (n > t) s##t.a = sx_madd(zero, v, s##t.a);
 #define SX_WEIGHT(i) const sx_piece v = sx_load((const float *)(const void *)(w + i * step));
 #define SX_COLUMN(i) { const int q = i; SX_WEIGHT(i) SX_SPANS(SX_BORDERED) }
-  for (d = 0; d < g->kd; d++, plane += 4 * g->xd) {
-    for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
-    for (r = r0, x = plane; r < r1; r++, x += down, w += taps * step) {
-      SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
-      if (taps > 3) { SX_COLUMN(3) SX_COLUMN(4) }
-      if (taps > 5) { SX_COLUMN(5) SX_COLUMN(6) }
-    }
-    for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
+  for (r = 0; r < r0 * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
+  for (r = r0; r < r1; r++, SX_DOWN, w += taps * step) {
+    SX_COLUMN(0) SX_COLUMN(1) SX_COLUMN(2)
+    if (taps > 3) { SX_COLUMN(3) SX_COLUMN(4) }
+    if (taps > 5) { SX_COLUMN(5) SX_COLUMN(6) }
   }
+  for (r = r1 * taps; r < g->kh * taps; r++, w += step) { SX_WEIGHT(0) SX_SPANS(SX_BESIDE) }
   SX_SPANS(SX_LEAVE)
 }
 /* The rows from y to end - 1; a span that would end beyond the row moves back over its neighbour. */
@@ -328,7 +326,7 @@ SX_ENTRY void sx_window_part(const sx_windows *g, int64_t from, int64_t to) {
 #if SX_ROWS == 14
   if (sx_window_bands(g, from, to)) return;
 #endif
-  if (g->kd == 1 && g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
+  if (g->ow <= 32 && (low > 0 || high < g->ow) && wide * tall <= SX_SCRATCH) {
     sx_window_copied(g, wide, from, to);
     return;
   }

@@ -5,8 +5,8 @@
 
 Depthwise convolutions are these. Both factors have the lanes, X through the window that moves over
 it, W without it. Outside its bounds X is +0, in the one or two dimensions along which the window
-moves; kernel/c99/windows.h takes it so, and no copy with borders is made. A window may move along a
-dimension more before these, inside X. Of bytes (uint8 and int8 within a limit,
+moves; kernel/c99/windows.h takes it so, and no copy with borders is made. Where all of X is inside,
+there may be a dimension more before these. Of bytes (uint8 and int8 within a limit, see
 kernel/c99/contract.py) X is any constant outside: kernel/c99/windows_u8.h.
 """
 
@@ -30,7 +30,6 @@ from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
 class Slide:
     """A dimension of X along which the window moves: index = out * by + tap * apart + start."""
 
-    dimension: int
     extent: Dim
     step: Dim  # in X
     out: Axis | None
@@ -43,7 +42,7 @@ class Slide:
 NARROW = 7  # places of a row: SX_ROWS / 2 in windows.h with AVX-512
 TAPS = 32  # of bytes: SX_MOST in windows_u8.h
 COPIED = 1152  # places of x that one row of the output needs: SX_COPIED there
-STILL = Slide(-1, 1, 0, None, None, 1, 1, 0)  # a dimension of one place
+STILL = Slide(1, 0, None, None, 1, 1, 0)  # a dimension of one place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +135,7 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
     if not taps or len(found) != len(slides) or not _is_sound(found, taps, x, w):
         return None
     *deep, high, wide = [*[STILL] * (2 - len(found)), *found]
-    if len(deep) > 1 or (deep and checked(x)[deep[0].dimension]):
+    if len(deep) > 1 or (deep and any(checked(x))):
         return None
     if x.dtype is t.float32 and _is_small(wide, taps, s.axes[-1].extent):
         return None
@@ -177,7 +176,7 @@ def _slide(x: Load, d: int, outs: Sequence[Axis], taps: Sequence[Axis]) -> Slide
     by, apart = (_along(form, a[0]) if a else 1 for a in (out, tap))
     step = product(x.buffer.shape[d + 1 :])
     axes = (out[0] if out else None, tap[0] if tap else None)
-    return Slide(d, x.buffer.shape[d], step, *axes, by, apart, _at_zero(form))
+    return Slide(x.buffer.shape[d], step, *axes, by, apart, _at_zero(form))
 
 
 def _along(form: Dim | None, axis: Axis) -> Dim:
