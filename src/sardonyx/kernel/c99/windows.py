@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, product, substitute
+from sardonyx.dims import Dim, at_least, product, substitute
 from sardonyx.kernel.affine import affine, coefficient
 from sardonyx.kernel.c99.contract import LANES, Walk, factors, flat
 from sardonyx.kernel.c99.place import checked
@@ -137,7 +137,7 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
     *deep, high, wide = [*[STILL] * (2 - len(found)), *found]
     if len(deep) > 1 or (deep and any(checked(x))):
         return None
-    if x.dtype is t.float32 and _is_small(wide, taps, s.axes[-1].extent):
+    if x.dtype is t.float32 and _is_lone(found, taps, s.axes[-1].extent):
         return None
     address, origin = flat(x), _at_zero(flat(x)) - high.start * high.step - wide.start * wide.step
     outs = (high.out, wide.out)
@@ -145,13 +145,21 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
     return Window(s, fold, x, w, deep[0] if deep else STILL, (high, wide), tuple(batch), origin)
 
 
-def _is_small(wide: Slide, taps: Sequence[Axis], lanes: Dim) -> bool:
-    """Whether its rows are shorter than a span, and its taps so few that a line for each, one
-    output after the other, takes half the time or less (kernel/c99/print_taps.py)."""
-    places, many = wide.out.extent if wide.out else 1, product(tuple(a.extent for a in taps))
-    if not (isinstance(places, int) and isinstance(many, int) and isinstance(lanes, int)):
+def _is_lone(slides: Sequence[Slide], taps: Sequence[Axis], lanes: Dim) -> bool:
+    """Whether its taps are few, and its rows shorter than a span or what a row reads apart: a line
+    for each tap, one output after the other, takes half the time then (kernel/c99/print_taps.py),
+    if borders, which it needs, add little."""
+    many, places = product(tuple(a.extent for a in taps)), slides[-1].out
+    if not (isinstance(many, int) and many <= SHORT and isinstance(lanes, int)):
         return False
-    return places < NARROW and many <= SHORT and lanes % LANES == 0
+    narrow = at_least(NARROW - 1 - (places.extent if places else 1), 0)
+    return lanes % LANES == 0 and (narrow or any(map(_is_spread, slides)))
+
+
+def _is_spread(one: Slide) -> bool:
+    """Whether its taps are apart, and reach over two thirds of X at most."""
+    reach = (one.tap.extent - 1) * one.apart if one.tap else 0
+    return one.apart != 1 and at_least(2 * one.extent - 3 * reach, 0)
 
 
 def _is_sound(slides: Sequence[Slide], taps: Sequence[Axis], x: Load, w: Load) -> bool:
