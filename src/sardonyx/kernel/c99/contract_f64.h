@@ -4,12 +4,11 @@
 
    Each term is a product and then a sum, each rounded. sx_double: a vector as wide as the registers, of SX_D_WIDE lanes.
    SX_D_SOME(n): how many of them a tile of n rows takes at a time, for which all of its sums have registers.
-   SX_D_FETCHES(n): whether it fetches ahead, which where products and sums are made beside each other takes a fifth of
-   the time of a whole tile, and is won nowhere. */
+   SX_D_FETCHES(n): whether it fetches ahead. */
 SX_ENTRIES(sx_contract_f64)
 #ifndef SX_ELSEWHERE
-/* Zen 4 (which older compilers call Zen 3, as they do Zen 5) makes products and sums beside each other of 256 bits, not
-   of 512. */
+/* In Zen 4 (older compilers call it and Zen 5 Zen 3) a number that is spread over 512 bits takes the unit of sums for a
+   cycle, over 256 none. There fetches ahead take a fifth of a whole tile's time. */
 #if (defined(__znver3__) || defined(__znver4__)) && !defined(__AVXVNNI__)
 #define SX_D_HALVES
 #endif

@@ -162,7 +162,8 @@ SX_OWN void sx_stretch_edge(SX_ROW_ARGUMENTS) {
 }
 
 static int64_t sx_between(int64_t x, int64_t least, int64_t most) { return x < least ? least : x > most ? most : x; }
-/* The rows of the window that lie inside, where it begins in row `row` of x: from the first to before the end. */
+/* The rows of the window that lie inside, where it begins in row `row` of x: from the first to before the end. Of several
+   planes all do. */
 static int64_t sx_first_row(const sx_windows *g, int64_t row) {
   return sx_between(row < 0 ? (g->ha - 1 - row) / g->ha : 0, 0, g->kh);
 }

@@ -146,9 +146,9 @@ def _window(s: Compute, fold: Fold, x: Load, w: Load) -> Window | None:
 
 
 def _is_lone(slides: Sequence[Slide], taps: Sequence[Axis], lanes: Dim) -> bool:
-    """Whether its taps are few, and its rows shorter than a span or what a row reads apart: a line
-    for each tap, one output after the other, takes half the time then (kernel/c99/print_taps.py),
-    if borders, which it needs, add little."""
+    """Whether its taps are few, and its rows shorter than a span or its taps apart: a line for each
+    tap, one output after the other, takes about half the time then (kernel/c99/print_taps.py), if
+    borders, which it needs, add little."""
     many, places = product(tuple(a.extent for a in taps)), slides[-1].out
     if not (isinstance(many, int) and many <= SHORT and isinstance(lanes, int)):
         return False
