@@ -105,6 +105,14 @@ def test_taps_that_are_outside_everywhere_along_one_axis_are_gone() -> None:
     check_engines(wide)
 
 
+def test_a_tap_between_two_that_lie_inside_is_taken_with_them() -> None:
+    """In steps of two over one row, of whose three taps the first and the last meet it."""
+    net = one(1, 6, strides=[2, 2], pads=[2, 1, 2, 1])
+    assert taps(net) == [[2, 3, 3, 16]]
+    check(net)
+    check_engines(net)
+
+
 def test_what_might_show_keeps_taps_that_are_outside_everywhere() -> None:
     net = Net()
     x, w = net.feed("x", values(1, 1, 32, 4, 4)), weights(2, 32, 32, 3, 3)

@@ -72,13 +72,15 @@ def drop_absent(launch: Launch, fold: Fold, x: Load, weights: Mapping[str, Array
     return replace(launch, kernel=replace(launch.kernel, body=(made,)))
 
 
-def _inside(one: Slide) -> list[int]:
-    """The taps of a window that lie inside for some place."""
+def _inside(one: Slide) -> range:
+    """The taps of a window from the first to the last that lie inside for some place; between them,
+    in steps over a picture smaller than these, there may be some that do for none."""
     assert isinstance(one.place.extent, int)
     places = [one.start + one.by * i for i in range(one.place.extent)]
-    return [
+    taps = [
         tap for tap in range(one.taps) if any(0 <= at + one.apart * tap < one.size for at in places)
     ]
+    return range(taps[0], taps[-1] + 1) if taps else range(0)
 
 
 def is_taken(launch: Launch, weights: Mapping[str, Array]) -> bool:
