@@ -141,3 +141,14 @@ def test_nothing_is_chosen_place_by_place(further: int) -> None:
     check_engines(made)
     *_, last = optimise(lower(made.graph())).launches
     assert " ? " not in print_scheduled(last.kernel).text
+
+
+@pytest.mark.parametrize("channels", [3, 24])
+def test_padding_may_leave_nothing_of_what_a_window_writes(channels: int) -> None:
+    made, rng = Net(), np.random.default_rng(4)
+    x = made.feed("x", rng.standard_normal((1, channels, 14, 1)).astype(np.float32))
+    weights = rng.standard_normal((channels, 40, 5, 3)).astype(np.float32)
+    x = made.op("Conv", x, rng.standard_normal((channels, channels, 1, 1)).astype(np.float32))
+    made.give(made.op("ConvTranspose", x, weights, strides=[1, 4], pads=[1, 1, 1, 2]))
+    assert Machine(made.graph()).run(made.feeds)[made.outputs[0]].shape == (1, 40, 16, 0)
+    check_engines(made)

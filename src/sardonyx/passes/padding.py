@@ -114,7 +114,8 @@ def _loads(launch: Launch, buffer: Buffer) -> list[Load]:
 
 def _frame(x: Load, when: Expr | None) -> tuple[list[int], tuple[Dim, ...]] | None:
     """How much to pad before each dimension, and the padded shape, so that x is in bounds where
-    `when` holds. Less than 0: the first places are not read; nor is what lies beyond the shape."""
+    `when` holds. Less than 0: the first places are not read; nor is what lies beyond the shape.
+    Where the launch computes nothing it may read no places at all."""
     ends: list[tuple[Dim, Dim, Dim]] = []
     for index, size in zip(x.index, x.buffer.shape, strict=True):
         form = affine(index)
@@ -132,7 +133,8 @@ def _frame(x: Load, when: Expr | None) -> tuple[list[int], tuple[Dim, ...]] | No
             shape.append(size)
         elif isinstance(low, int):
             before.append(-low)
-            shape.append(high + 1 - low)
+            places = high + 1 - low
+            shape.append(max(places, 0) if isinstance(places, int) else places)
         else:
             return None
     return before, tuple(shape)
