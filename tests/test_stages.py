@@ -12,7 +12,13 @@ import pytest
 from backend_suite import assert_equal_bytes
 
 from sardonyx.engines import make_engine
-from sardonyx.errors import InvalidModel, LimitExceeded, RunError, UnsupportedModel
+from sardonyx.errors import (
+    FeedError,
+    InvalidModel,
+    LimitExceeded,
+    RunError,
+    UnsupportedModel,
+)
 from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.ops import control
@@ -294,3 +300,11 @@ def test_feeds_like_the_last_ones_are_answered_at_once() -> None:
     for other in (rows[:1], rows.astype(np.float64), [[1.0, 2.0]]):
         assert engine.quick({"x": other}) is None
     assert engine.quick({"z": rows}) is None
+
+
+@pytest.mark.parametrize("kind", ["machine", "native"])
+def test_an_input_that_nothing_reads_has_the_sizes_of_the_others(kind: Any) -> None:
+    graph = load(model("(float[n] x, float[n] unread) => (int64[1, m] y)", "y = NonZero(x)"))
+    feeds = {"x": np.ones(2, np.float32), "unread": np.ones(3, np.float32)}
+    with pytest.raises(FeedError, match=r"'unread'.*n=2"):
+        make_engine(graph, kind).run(feeds)

@@ -23,7 +23,7 @@ import numpy as np
 from sardonyx import types as t
 from sardonyx.errors import RunError
 from sardonyx.execution import Execution, Runner
-from sardonyx.feeds import checked
+from sardonyx.feeds import checked, numbers
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.machine.order import single_assignment
 from sardonyx.machine.segment import Segment
@@ -93,6 +93,8 @@ class Machine:
         else:
             self._segment = None
             symbols, values = frozenset(self.graph.symbols), checked(self.graph, feeds)
+            arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
+            numbers(self.graph, {n: v for n, v in arrays.items() if n in self.graph.types})
             self._execution = self._runner.execution(self.graph, values, symbols)
             self._enter(self._execution)
         return self
