@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nets import Net
 from op_runs import compare, lowered, normal, run
 
 from sardonyx.dims import symbol
@@ -14,6 +15,8 @@ from sardonyx.errors import RunError
 from sardonyx.kernel.expr import Fold
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.walk import walk
+from sardonyx.machine import Machine
+from sardonyx.native import NativeEngine
 from sardonyx.types import Array
 
 N = symbol("N")
@@ -178,6 +181,19 @@ def test_a_symmetric_coordinate_is_added_from_left_to_right() -> None:
     mode = {"coordinate_transformation_mode": "half_pixel_symmetric"}
     x = np.arange(3, dtype=np.float32)
     assert run("Resize", x, None, np.float32([1.5]), **given, **mode).tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("mode", ["align_corners", "half_pixel_symmetric", "half_pixel"])
+@pytest.mark.parametrize("scale", [1.5, 0.75, 2.0])
+def test_a_size_that_is_a_symbol_is_resized_as_the_number_is(mode: str, scale: float) -> None:
+    net = Net()
+    x = net.feed("x", np.random.default_rng(8).random((1, 3, 4, 7)).astype(np.float32))
+    scales = np.float32([1, 1, 1, scale])
+    for how in ("nearest", "linear"):
+        net.give(net.op("Resize", x, "", scales, mode=how, coordinate_transformation_mode=mode))
+    wanted = Machine(net.graph()).run(net.feeds)
+    found = NativeEngine(net.graph(sizes={7: "W"})).run(net.feeds)
+    assert all(found[n].tobytes() == wanted[n].tobytes() for n in net.outputs)
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])

@@ -23,14 +23,15 @@ class Side:
     """One axis that is resized from `size` to `out`.
 
     `scale` is None where symbolic dims leave it to be out / size at run time. `length` is the
-    length that scale asks for, before it is cut to `out`; None: `out`. `roi` is the part taken.
+    length that scale asks for, before it is cut to `out`, as a float32; None: `out`. `roi` is the
+    part taken.
     """
 
     axis: int
     size: Dim
     out: Dim
     scale: float | None
-    length: float | None
+    length: Expr | None
     roi: tuple[float, float] = (0.0, 1.0)
 
 
@@ -72,7 +73,7 @@ def coordinate(s: Side, mode: str, o: Axis) -> Expr:
     """x_original: where place o of the output lies in the input."""
     x = o.cast(t.float32)
     scale = measure(s.out) / measure(s.size) if s.scale is None else real(s.scale)
-    length = measure(s.out) if s.length is None else real(s.length)
+    length = measure(s.out) if s.length is None else s.length
     last = measure(s.size) - 1.0
     single = lift(s.out).eq(1)
     half = (x + 0.5) / scale - 0.5

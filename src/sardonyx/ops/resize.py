@@ -16,7 +16,7 @@ from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, lift, where
 from sardonyx.ops.common import compute_type, normalize_axes
-from sardonyx.ops.interpolate import Filter, Side, coordinate, measure, taps
+from sardonyx.ops.interpolate import Filter, Side, coordinate, measure, real, taps
 from sardonyx.ops.registry import operator
 from sardonyx.ops.sizes import numbers
 
@@ -103,18 +103,21 @@ def _scaled_sides(x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> li
     for a, scale in zip(axes, scales, strict=True):
         size = x.shape[a]
         if isinstance(size, int):
-            sides.append(Side(a, size, floor(size * scale), scale, size * scale))
+            sides.append(Side(a, size, floor(size * scale), scale, real(size * scale)))
         else:
-            sides.append(Side(a, size, _scaled(size, scale), scale, None))
+            sides.append(_scaled(a, size, scale))
     return sides
 
 
-def _scaled(size: Dim, scale: float) -> Dim:
-    """floor(size * scale) of a symbolic dim, for a scale that is a simple fraction."""
+def _scaled(axis: int, size: Dim, scale: float) -> Side:
+    """An axis of a symbolic dim, for a scale that is a simple fraction. Its denominator, a power of
+    two, rounds nothing of the length."""
     ratio = Fraction(scale)
     if ratio.denominator > 64:
         raise Undetermined(f"{size} times {scale} needs a number for {size}")
-    return floordiv(size * ratio.numerator, ratio.denominator)
+    long = size * ratio.numerator
+    length = measure(long) / real(ratio.denominator) if ratio.denominator > 1 else None
+    return Side(axis, size, floordiv(long, ratio.denominator), scale, length)
 
 
 def _sized_sides(x: Tensor, axes: Sequence[int], sizes: Sequence[Dim], policy: str) -> list[Side]:
