@@ -18,13 +18,13 @@ from sardonyx.cli import COMMANDS, main
 from sardonyx.errors import FeedError
 from sardonyx.loading import load
 
+pytestmark = pytest.mark.usefixtures("machine_engine")
 F = TensorProto.FLOAT
 Shell = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 

@@ -102,10 +102,8 @@ def test_bench_refuses_before_it_measures(
     assert word in capsys.readouterr().err
 
 
-def test_bench_writes_figures_and_a_profile(
-    net: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
+@pytest.mark.usefixtures("machine_engine")
+def test_bench_writes_figures_and_a_profile(net: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--dim", "N=3", "--runs", "2", "--json", "all.json", "--profile", "trace.json"]
     assert main(["bench", net, *options]) == 0
     shown = capsys.readouterr().out

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from sardonyx.cli import main
 
+pytestmark = pytest.mark.usefixtures("machine_engine")
 F = TensorProto.FLOAT
 Shell = pytest.CaptureFixture[str]
 
@@ -18,7 +19,6 @@ Shell = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _net(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """net.onnx: y = softmax(relu(x)); x.npy and x.npz: an input; run.jsonl: a trace of it."""
-    monkeypatch.setenv("SARDONYX_ENGINE", "machine")
     monkeypatch.chdir(tmp_path)
     info = helper.make_tensor_value_info
     nodes = [

@@ -77,17 +77,19 @@ def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
     return env
 
 
-def numbers(graph: Graph, fed: Mapping[str, Array]) -> dict[str, int]:
-    """The number of each symbolic dim: of the inputs' shapes, and of values that decide sizes.
+def numbers(graph: Graph, fed: Mapping[str, Value]) -> dict[str, int]:
+    """The number of each symbolic dim: of the shapes of inputs that are tensors, and of values that
+    decide sizes.
 
     Raises FeedError where a dim would have two.
     """
-    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+    arrays = {n: v for n, v in fed.items() if n in graph.types and isinstance(v, np.ndarray)}
+    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in arrays.items()}
     dims = unified(graph, types)
     for name in graph.inputs:
         value = graph.values.get(name)
         if value is not None and value.dtype == object:
-            found = zip(value.flat, map(int, fed[name].flat), strict=True)
+            found = zip(value.flat, map(int, arrays[name].flat), strict=True)
             dims.update((str(d), n) for d, n in found if not isinstance(d, int))
     return dims
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from onnx import ValueInfoProto, helper
 
 from sardonyx.dims import str_dim
-from sardonyx.legalize.work import Work, resolves
+from sardonyx.legalize.work import Work
 from sardonyx.model import Limits
-from sardonyx.resolve import resolve
 from sardonyx.resolve.rename import Names
 from sardonyx.resolve.shapes import open_dims, tensor_type, unstated
 from sardonyx.types import TensorType
@@ -18,11 +17,12 @@ from sardonyx.types import TensorType
 def contradictions(work: Work) -> Iterator[str]:
     """F2: types that the model states of what nodes make, against the operators, become those that
     the operators give; inner tensors' are taken out, to be stated anew."""
-    bare = unstated(work.proto)
-    if not work.refusal or resolves(bare):
+    if not work.refusal:
         return
-    types = resolve(bare).types
-    before = work.proto.graph
+    mended = Work(unstated(work.proto), work.profile)
+    if mended.refusal:
+        return
+    bare, types, before = mended.proto, mended.graph.types, work.proto.graph
     told = [_told(v, types) for v in (*before.output, *before.value_info)]
     for info, stated in zip(bare.graph.output, before.output, strict=True):
         info.CopyFrom(stated)

@@ -183,12 +183,3 @@ def put_input(node: NodeProto, i: int, name: str) -> None:
 
 def label(node: NodeProto) -> str:
     return f"{node.op_type} '{node.name or ', '.join(node.output)}'"
-
-
-def resolves(proto: ModelProto) -> str:
-    """Why a model cannot be resolved, "" if it can."""
-    try:
-        resolve(proto)
-    except SardonyxError as error:
-        return str(error)
-    return ""

@@ -93,8 +93,7 @@ class Machine:
         else:
             self._segment = None
             symbols, values = frozenset(self.graph.symbols), checked(self.graph, feeds)
-            arrays = {n: v for n, v in values.items() if isinstance(v, np.ndarray)}
-            numbers(self.graph, {n: v for n, v in arrays.items() if n in self.graph.types})
+            numbers(self.graph, values)  # each symbol has one, of inputs that nothing reads too
             self._execution = self._runner.execution(self.graph, values, symbols)
             self._enter(self._execution)
         return self
