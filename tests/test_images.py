@@ -15,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession, build
 from sardonyx.errors import FeedError, InvalidModel, RunError
-from sardonyx.images import ImageEngine, key_of
+from sardonyx.images import ImageEngine
+from sardonyx.keys import key_of
 from sardonyx.native import NativeEngine
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
 from sardonyx.ort.options import SessionOptions

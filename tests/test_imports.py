@@ -14,7 +14,7 @@ NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
 READ = "model resolve opened loading onnx google"
-ENGINES = "settings tune engines images imaging machine"
+ENGINES = "settings tune engines keys images imaging machine"
 ABOVE = f"{IR} graph feeds infer plan {ENGINES} {READ} {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
@@ -58,17 +58,18 @@ TABLE = {
     " tune numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages execution trace emit build"
     " calls numpy",
-    "whole": f"{SIZES} graph feeds infer passes numpy",
+    "programs": "types feeds numpy",
+    "whole": f"{SIZES} graph feeds infer passes programs",
     "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole passes"
-    " compiler native numpy",
+    " programs compiler native numpy",
     "timed": f"{SIZES} settings graph infer feeds machine execution whole passes build clocked"
     " threads tune engines numpy",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
-    "images": f"{IR} beneath ops graph opened plan feeds memory compiler build calls threads"
-    " engines numpy",
-    "imaging": "graph opened passes build calls native engines images proved",
+    "keys": "errors beneath kernel ops compiler",
+    "images": f"{SIZES} keys opened plan feeds memory programs build calls threads engines numpy",
+    "imaging": "keys graph opened feeds passes programs build calls native engines images proved",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",

@@ -16,7 +16,7 @@ from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.passes.branches import taken
 from sardonyx.passes.lower import lower
-from sardonyx.whole import OFTEN
+from sardonyx.programs import OFTEN
 
 TWO_IFS = """
   wide = Constant<value = int64 {2}>()

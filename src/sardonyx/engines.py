@@ -22,19 +22,21 @@ import numpy as np
 from sardonyx.compiler import find_compiler
 from sardonyx.errors import BuildError, Undetermined, UnsupportedModel
 from sardonyx.execution import Runner
-from sardonyx.feeds import checked
+from sardonyx.feeds import Values, checked
 from sardonyx.graph import Graph
 from sardonyx.infer import undetermined, value_inputs, with_symbolic_values
 from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.passes.carried import lightened
+from sardonyx.programs import Program, Shapes
 from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
 from sardonyx.stages import Kinds, is_staged, kinds
 from sardonyx.tail import Tail, tail_of
 from sardonyx.types import Array, Value
-from sardonyx.whole import Program, Programs, is_program
+from sardonyx.whole import is_program, programs_of
 
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
+Keep: TypeAlias = Callable[[Shapes, Values, Program], None]
 
 
 class Engine(Protocol):
@@ -82,14 +84,15 @@ class MachineEngine:
 class StagedEngine:
     """A graph whose sizes depend on data, or in which the host takes part: each part that can be
     compiled is run by an engine of its own (stages.py); the whole, where feeds allow it and it
-    pays (whole.py)."""
+    pays (programs.py)."""
 
     name = "native"
 
     def __init__(self, graph: Graph, make: Callable[[Graph], Program]) -> None:
         self.graph = graph
+        self.keep: Keep | None = None  # hears of programs
         self._runner = Runner(make)
-        self._programs: Programs[Program] = Programs(graph, make)
+        self._programs = programs_of(graph, make, self._heard)
         self._usual: Kinds | None = None  # what was fed last, if it always goes by stages
         self._ran = False
 
@@ -110,6 +113,15 @@ class StagedEngine:
         if not _is_plain(feeds):
             return None
         return list(self._runner.run(self.graph, feeds).values())
+
+    @property
+    def sizes(self) -> frozenset[str]:
+        """The inputs whose values decide sizes."""
+        return self._programs.sizes
+
+    def _heard(self, shapes: Shapes, values: Values, program: Program) -> None:
+        if self.keep is not None:
+            self.keep(shapes, values, program)
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""

@@ -5,53 +5,41 @@
     found = find(key, full)                     later: opened and an engine, nothing read but files
 
 An image lies in the cache beside the library and the weights that it names: the graph's inputs and
-outputs, the plan or, with symbolic dims, what a plan is made from.
-Its key is of all that could change it: the model's bytes, the options, the source and versions of
-Sardonyx and of what it stands on, the compiler and the CPU. It is a pickle, read as trustingly as
-the library beside it. What an image cannot do (overridden initializers, sizes that data decides,
-the words for a trap) is done by the engine that `full` makes from the model.
+outputs, the plan or, with symbolic dims, what a plan is made from. Of a graph in stages there is
+one for each program that serves some shapes and values as a whole (programs.py). Its key (keys.py)
+is of all that could change it. It is a pickle, read as trustingly as the library beside it. What an
+image cannot do (overridden initializers, sizes that data decides, the words for a trap) is done by
+the engine that `full` makes from the model.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import pickle
-import re
-import shutil
-import stat
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from hashlib import file_digest, sha256
-from importlib.util import find_spec
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from sardonyx import build, calls, dims
 from sardonyx import types as t
-from sardonyx.beneath import components, open_beneath
-from sardonyx.compiler import cpu_identity
-from sardonyx.errors import InternalError, InvalidModel, SardonyxError, Undetermined
-from sardonyx.feeds import checked, numbers, values_key
-from sardonyx.kernel import NUMERICS_REVISION
+from sardonyx.errors import InternalError, SardonyxError, Undetermined
+from sardonyx.feeds import Values, checked, numbers, values_key
+from sardonyx.keys import key_with
 from sardonyx.memory import MEMORY_LIMIT, within_memory
 from sardonyx.opened import Opened
-from sardonyx.ops.users import users
 from sardonyx.plan import Plan
 from sardonyx.plan.outline import Outline, Slot
 from sardonyx.plan.plans import Planned, Plans, Workers, always
+from sardonyx.programs import Programs, shapes_of
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
 if TYPE_CHECKING:  # a session that was made before needs neither compiler nor operators
-    from hashlib import _Hash as Digest
-
     from sardonyx.engines import Engine
 
 Full: TypeAlias = "Callable[[], Engine]"
@@ -60,11 +48,6 @@ _BROKEN = (
     *(ImportError, LookupError, TypeError, ValueError),
 )
 CALLS = 64  # kept for concrete dims
-# The key of an external tensor's file in protobuf; a length may be written in more bytes than one.
-LOCATION = re.compile(rb"\x0a(?:\x08|\x88\x80{0,8}\x00)location")
-LONGEST = 20  # bytes of it
-# An entry of a tensor's external_data as it is usually written: its size, the key, the location's.
-ENTRY = re.compile(rb"\x6a([\x80-\xff]?[\x00-\x7f])\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +70,15 @@ class Image:
     slots: tuple[Slot, ...]
     symbols: tuple[str, ...]
     workers: Workers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StagedImage:
+    """What is kept of a graph in stages once a program serves it as a whole. sizes: inputs whose
+    values decide sizes."""
+
+    opened: Opened
+    sizes: frozenset[str]
 
 
 class ImageEngine:
@@ -173,8 +165,9 @@ class ImageEngine:
             if self._full is not None or min(sizes.values()) < 0:
                 return None
             if zeros not in self._others:
-                found = find(key_with(self._key, zeros), self._make_full, self._threads)
-                self._others[zeros] = None if found is None else found[1]
+                self._others[zeros] = program_at(
+                    key_with(self._key, *zeros), self._make_full, self._threads
+                )
             return self._others[zeros]
 
     def _call(
@@ -209,13 +202,58 @@ def _typed(name: str, tensor: TensorType, sizes: Mapping[str, int]) -> calls.Typ
     return name, np.dtype(tensor.dtype.numpy), shape
 
 
-def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEngine] | None:
+class StagedImageEngine:
+    """Runs the programs of a graph in stages that were compiled before, as StagedEngine would."""
+
+    name = "native"
+
+    def __init__(self, key: str, image: StagedImage, full: Full, threads: int = 0) -> None:
+        self.graph = image.opened.graph
+        self._key, self._make_full, self._threads = key, full, threads
+        self._full: Engine | None = None
+        self._lock = threading.RLock()
+        inputs = frozenset(self.graph.inputs)
+        self._programs = Programs(inputs, image.sizes, self._program, often=1)
+        self.quick = self._programs.quick
+
+    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name. Raises as StagedEngine."""
+        if self._full is None:
+            program = self._programs.find(checked(self.graph, feeds))
+            if program is not None:
+                return program.run(feeds)
+        return self._complete().run(feeds)
+
+    def memory(self) -> tuple[int, int]:
+        """The largest N of the programs that have run, and the largest lower bound."""
+        if self._full is not None:
+            return self._full.memory()
+        made = [program.memory() for program in self._programs.made.values() if program]
+        if not made:
+            raise Undetermined("the size of M depends on what is fed: run the model first")
+        return max(n for n, _ in made), max(b for _, b in made)
+
+    def _program(self, fed: Mapping[str, Array], values: Values) -> ImageEngine | None:
+        key = key_with(self._key, shapes_of(fed), values)
+        return program_at(key, self._complete, self._threads)
+
+    def _complete(self) -> Engine:
+        with self._lock:
+            if self._full is None:
+                self._full = self._make_full()
+            return self._full
+
+
+def find(
+    key: str | None, full: Full, threads: int = 0
+) -> tuple[Opened, ImageEngine | StagedImageEngine] | None:
     """What was kept under the key, if all of it is still there; threads: as of NativeEngine."""
     if key is None:
         return None
     try:
-        image = _read((build.cache_folder() / (key + build.IMAGE)).read_bytes())
-        folder = build.cache_folder()
+        image, folder = _read(key), build.cache_folder()
+        if isinstance(image, StagedImage):
+            return image.opened, StagedImageEngine(key, image, full, threads)
         if not build.touched(folder / image.library):
             return None
         if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
@@ -224,6 +262,12 @@ def find(key: str | None, full: Full, threads: int = 0) -> tuple[Opened, ImageEn
         return image.opened, ImageEngine(key, image, full, threads)
     except _BROKEN:
         return None
+
+
+def program_at(key: str, full: Full, threads: int) -> ImageEngine | None:
+    """What runs the program that was kept under the key."""
+    found = find(key, full, threads)
+    return found[1] if found is not None and isinstance(found[1], ImageEngine) else None
 
 
 class _Pickler(pickle.Pickler):
@@ -238,118 +282,18 @@ class _Unpickler(pickle.Unpickler):
         return t.by_name(pid)
 
 
-def written(image: Image) -> bytes:
+def written(image: Image | StagedImage) -> bytes:
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(image)
     data = stream.getvalue()
     return sha256(data).digest() + data
 
 
-def _read(data: bytes) -> Image:
+def _read(key: str) -> Image | StagedImage:
+    data = (build.cache_folder() / (key + build.IMAGE)).read_bytes()
     if sha256(data[32:]).digest() != data[:32]:
         raise ValueError("the image is damaged")
     image = _Unpickler(io.BytesIO(data[32:])).load()
-    if not isinstance(image, Image):
+    if not isinstance(image, Image | StagedImage):
         raise TypeError("this is no image")
     return image
-
-
-def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
-    """The key of a model with these options, of the bytes of the files that it names too. None
-    where one cannot be read, or the model may hold operators of users."""
-    if users():
-        return None
-    key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
-    if isinstance(source, bytes):
-        key.update(source)
-        return None if LOCATION.search(source) else key.hexdigest()[:40]
-    if not os.path.isfile(source):  # a pipe, say
-        return None
-    try:
-        with open(source, "rb") as file:  # not mapped: another process may cut it short meanwhile
-            named, size = _take(key, file)
-        if named:
-            key.update(_contents(Path(source)))
-    except (OSError, ValueError, InvalidModel):
-        return None
-    return key.hexdigest()[:40] if size else None
-
-
-def _take(key: Digest, file: IO[bytes]) -> tuple[bool, int]:
-    """Takes a file into the key; whether it may name others, and its size."""
-    last, named, size = b"", False, 0
-    while piece := file.read(1 << 20):
-        key.update(piece)
-        named = named or bool(LOCATION.search(last[1 - LONGEST :] + piece))
-        last, size = piece, size + len(piece)
-    return named, size
-
-
-def _contents(source: Path) -> bytes:
-    """A digest of the model and of all external files that it names. ValueError where what it names
-    is not written as usual: each entry the key, then the location."""
-    data, key = source.read_bytes(), sha256()
-    key.update(data)
-    entries = [(m, _varint(m[1]), _varint(m[2])) for m in ENTRY.finditer(data)]
-    usual = all(m.end(1) + size == m.end() + length for m, size, length in entries)
-    if not usual or len(entries) != len(LOCATION.findall(data)):
-        raise ValueError("the locations of external data are not written as usual")
-    names = {data[m.end() : m.end() + length].decode() for m, _, length in entries}
-    for name in sorted(names):
-        handle = open_beneath(source.parent, components("a tensor", name))
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise ValueError(f"{name} is not a file")
-        with open(handle, "rb") as file:
-            key.update(repr((name, file_digest(file, "sha256").digest())).encode())
-    return key.digest()
-
-
-def _varint(data: bytes) -> int:
-    return sum((byte & 127) << 7 * i for i, byte in enumerate(data))
-
-
-def key_with(key: str, zeros: Sequence[str]) -> str:
-    """The key of the program for dims that are 0."""
-    return sha256(repr((key, *zeros)).encode("utf-8", "surrogatepass")).hexdigest()[:40]
-
-
-def _surroundings() -> tuple[object, ...]:
-    """All but the model that could change what it is made into."""
-    return NUMERICS_REVISION, sys.version, _compiler(), cpu_identity(), _source(), _packages()
-
-
-def _compiler() -> tuple[object, ...]:
-    """Which compiler would be found, without running it."""
-    given = os.environ.get("CC") or ""
-    names = (given.split()[0],) if given.split() else ("cc", "gcc", "clang")
-    paths = [os.path.realpath(path) for path in map(shutil.which, names) if path]
-    return given, *((path, *_stamp(Path(path))) for path in paths)
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
-
-
-@cache
-def _source() -> str:
-    """The files that Sardonyx consists of."""
-    root = Path(__file__).parent
-    files = sorted(x for x in root.rglob("*") if x.suffix in (".py", ".c", ".h"))
-    return sha256(repr([(str(x), *_stamp(x)) for x in files]).encode()).hexdigest()
-
-
-@cache
-def _packages() -> tuple[object, ...]:
-    """What Sardonyx stands on, without importing it: where it lies, and as which version."""
-    return tuple(map(_package, ("numpy", "onnx", "ml_dtypes", "ziglang")))
-
-
-def _package(name: str) -> tuple[object, ...]:
-    found = find_spec(name)
-    if found is None or found.origin is None:
-        return (name,)
-    path = Path(found.origin)
-    versions = sorted(x.name for x in path.parent.parent.glob(f"{name}-*.dist-info"))
-    return str(path), *_stamp(path), *versions

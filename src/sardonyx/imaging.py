@@ -7,36 +7,65 @@ from pathlib import Path
 
 from sardonyx.build import IMAGE, cache_folder, own_files, place
 from sardonyx.calls import glue
-from sardonyx.engines import Engine
+from sardonyx.engines import Engine, StagedEngine
+from sardonyx.feeds import Values
 from sardonyx.graph import Graph
-from sardonyx.images import Image, key_with, written
+from sardonyx.images import Image, StagedImage, written
+from sardonyx.keys import key_with
 from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
+from sardonyx.programs import Shapes
 from sardonyx.proved import checker
 
 
 def keep(key: str | None, opened: Opened, engine: Engine) -> None:
     """Keeps what the model was made into, where one program serves all that may be fed, and what it
-    will be made into for dims that are 0."""
-    if key is None or not isinstance(engine, NativeEngine):
+    will be made into: for dims that are 0, and of a graph in stages the programs for single
+    sizes."""
+    if key is None:
         return
-    _keep(key, opened, engine.flexible, engine.general())
+    if isinstance(engine, StagedEngine):
+        _keep_programs(key, opened, engine)
+    elif isinstance(engine, NativeEngine):
+        _keep(key, opened, engine.flexible, engine.general())
 
-    def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
-        _keep(key_with(key, zeros), opened, graph, made)
+        def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
+            _keep(key_with(key, *zeros), opened, graph, made)
+
+        engine.keep = hear
+
+
+def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
+    graph = opened.graph
+    outside = {*graph.inputs, *graph.outputs, *graph.overridable}
+    kinds = (
+        {n: x for n, x in kind.items() if n in outside} for kind in (graph.types, graph.declared)
+    )
+    types, declared = kinds
+    lite = replace(graph, initializers={}, operations=(), types=types, declared=declared, values={})
+
+    def hear(shapes: Shapes, values: Values, program: object) -> None:
+        assert isinstance(program, NativeEngine)
+        case = key_with(key, shapes, values)
+        if _keep(case, opened, program.flexible, program.general()):
+            _place(key, StagedImage(replace(opened, graph=lite), engine.sizes))
 
     engine.keep = hear
 
 
-def _keep(key: str, opened: Opened, graph: Graph, made: Compiled | None) -> None:
+def _keep(key: str, opened: Opened, graph: Graph, made: Compiled | None) -> bool:
+    """Whether there is an image, which is kept."""
     image = None if made is None else _image(opened, graph, made)
-    if image is None:
-        return
+    return image is not None and _place(key, image)
+
+
+def _place(key: str, image: Image | StagedImage) -> bool:
     try:
         place(cache_folder() / (key + IMAGE), [written(image)])
     except OSError:
-        return  # the next session takes the long way too
+        return False  # the next session takes the long way too
+    return True
 
 
 def _image(opened: Opened, graph: Graph, made: Compiled) -> Image | None:

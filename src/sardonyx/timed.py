@@ -36,7 +36,7 @@ from sardonyx.settings import Kind, Tuning
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, Value, by_numpy
-from sardonyx.whole import Programs, is_program
+from sardonyx.whole import is_program, programs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class _Staged:
     def __init__(self, graph: Graph, pool: Pool, tuning: Tuning | None) -> None:
         self.graph = graph
         make = partial(_Part, pool=pool, tuning=tuning)
-        self._runner, self._programs = Runner(make), Programs(graph, make)
+        self._runner, self._programs = Runner(make), programs_of(graph, make)
 
     def prepared(self, feeds: Mapping[str, Value]) -> Callable[[], Timed]:
         given = checked(self.graph, feeds)

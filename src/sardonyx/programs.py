@@ -1,0 +1,112 @@
+"""The programs of a graph in stages (stages.py): each serves single sizes, and the values of what
+decides them, as a whole.
+
+Such a program takes seconds to compile: the first sizes get one at once, others when they have come
+often enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from sardonyx.feeds import Values, values_key
+from sardonyx.types import Array, Value
+
+OFTEN = 4  # runs with the same sizes
+PROGRAMS = 8  # of one graph at most
+SMALL = 8  # elements of an input whose value may decide a branch
+Shapes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Program(Protocol):
+    """What a program is run by."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Value]:
+        """The outputs by name."""
+
+    def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
+        """The outputs in order, where the feeds are like those of the last run."""
+
+    def memory(self) -> tuple[int, int]:
+        """N and its lower bound."""
+
+
+Made = TypeVar("Made", bound=Program)
+
+
+@dataclass(slots=True, eq=False)
+class Programs(Generic[Made]):
+    """The programs of one graph. inputs: all of the graph's, or none where some are no tensors;
+    sizes: those whose values decide sizes. make: for feeds, and the values among them that it may
+    be made for; None where there is none. often: runs with the same sizes that are worth one."""
+
+    inputs: frozenset[str]
+    sizes: frozenset[str]
+    make: Callable[[Mapping[str, Array], Values], Made | None]
+    often: int = OFTEN
+    made: dict[object, Made | None] = field(default_factory=dict)
+    _asked: dict[object, int] = field(default_factory=dict)
+    _last: tuple[Values, Made] | None = None  # the values that it is made for
+    _lock: RLock = field(default_factory=RLock)
+
+    def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
+        """The outputs in order, where the feeds are like those of the last program's last run."""
+        if self._last is None:
+            return None
+        values, program = self._last
+        same = values_key((n for n, _ in values), feeds) == values
+        return program.quick(feeds) if same else None
+
+    def never(self, fed: Mapping[str, Value]) -> bool:
+        """Whether there is no program for feeds of these shapes, whatever their values."""
+        arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
+        if arrays.keys() != fed.keys():
+            return True
+        shapes = shapes_of(arrays)
+        keys = set(_deciding(self.sizes, arrays))
+        return keys == {()} and self.made.get((shapes, ()), self) is None
+
+    def find(self, fed: Mapping[str, Value]) -> Made | None:
+        """The program for these feeds, made now if it is time; None where stages have to do."""
+        arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}
+        if arrays.keys() != self.inputs:
+            return None  # a sequence or an optional among them, or a weight
+        with self._lock:
+            shapes = shapes_of(arrays)
+            for values in _deciding(self.sizes, arrays):
+                key = shapes, values
+                if key not in self.made and self._is_time(key):
+                    self.made[key] = self.make(arrays, values)
+                program = self.made.get(key)
+                if program is not None:
+                    self._last = values, program
+                    return program
+        return None
+
+    def _is_time(self, key: object) -> bool:
+        """Whether the key is the first, or has come often; never where none could be made, or
+        there are enough."""
+        if len(self.made) >= 2 * PROGRAMS or (len(self.made) > 2 and not any(self.made.values())):
+            return False
+        self._asked[key] = self._asked.get(key, 0) + 1
+        if len(self._asked) > 64 * PROGRAMS:
+            self._asked.clear()
+        return len(self.made) < 2 or self._asked.get(key, 0) >= self.often
+
+
+def shapes_of(fed: Mapping[str, Array]) -> Shapes:
+    """The shapes by name, whatever the order of the feeds."""
+    return tuple((n, v.shape) for n, v in sorted(fed.items()))
+
+
+def _deciding(sizes: frozenset[str], fed: Mapping[str, Array]) -> Iterator[Values]:
+    """The values for which there may be a program: of what decides sizes, then of all that is
+    small."""
+    small = {n for n, v in fed.items() if v.size <= SMALL and v.dtype.kind in "biu"}
+    for names in (sizes, sizes | small):
+        yield values_key(sorted(names), fed)
