@@ -14,8 +14,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession, build
+from sardonyx.engines import StagedEngine
 from sardonyx.errors import FeedError, InvalidModel, RunError
-from sardonyx.images import ImageEngine
+from sardonyx.images import ImageEngine, StagedImageEngine
 from sardonyx.keys import key_of
 from sardonyx.native import NativeEngine
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
@@ -128,6 +129,57 @@ def test_a_session_that_was_made_before_loads_neither_onnx_nor_the_compiler(
     heavy = {"onnx", "google.protobuf", "ops.registry", "infer", "native", "machine", "resolve"}
     assert heavy <= set(long.stdout.split())
     assert not heavy & set(short.stdout.split())
+
+
+CHOICE = """
+  c = Equal(k, two)
+  y = If(c) <then_branch = t () => (float[N, 16] u) { h = Exp(x) u = Concat<axis = 1>(h, x) },
+             else_branch = e () => (float[N, 9] v) { g = Gather<axis = 1>(x, i) v = Neg(g) }>
+"""
+
+
+def choice() -> bytes:
+    """y = exp(x), x where k is 2; else the columns i of x, negated."""
+    head = "(float[N, 8] x, int64 k, int64[9] i) => (float[N, M] y) <int64 two = {2}>"
+    text = f'<ir_version: 10, opset_import: ["": 21]> g {head} {{ {CHOICE} }}'
+    data: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return data
+
+
+def chosen(k: int, x: np.ndarray = X, i: int = 0) -> dict[str, np.ndarray]:
+    return {"x": x, "k": np.array(k), "i": np.full(9, i)}
+
+
+def test_the_programs_of_a_graph_in_stages_are_found() -> None:
+    first = InferenceSession(choice())
+    assert isinstance(first._sess, StagedEngine)
+    fed = [chosen(2), chosen(2, -X), chosen(2)]
+    expected = [first.run(None, f)[0] for f in fed]
+    second = InferenceSession(choice())
+    assert isinstance(second._sess, StagedImageEngine)
+    assert told(first) == told(second)
+    found = [second.run(None, f)[0] for f in fed]
+    assert [(y.shape, y.tobytes()) for y in found] == [(y.shape, y.tobytes()) for y in expected]
+    assert second._sess.memory() == first._sess.memory()
+    assert second._sess._full is None
+    for f in (chosen(1), chosen(2), chosen(2, X[:1]), chosen(1)):  # what has no program
+        assert second.run(None, f)[0].tobytes() == first.run(None, f)[0].tobytes()
+    assert second._sess._full is not None
+
+
+def test_programs_of_stages_refuse_what_stages_refuse() -> None:
+    heard: list[list[str]] = []
+    for _ in range(2):
+        session, said = InferenceSession(choice()), list[str]()
+        assert np.all(session.run(None, chosen(1))[0] == -X[:, :1])
+        for wrong in (chosen(1, X[:, :7]), chosen(1, X.astype(np.float64)), chosen(1, X, 8)):
+            with pytest.raises((FeedError, RunError)) as caught:
+                session.run(None, wrong)
+            said.append(str(caught.value))
+        heard.append(said)
+    assert isinstance(session._sess, StagedImageEngine)
+    assert heard[0] == heard[1]
+    assert "an index is out of bounds" in heard[1][2]
 
 
 def test_a_path_and_its_bytes_are_one_model(tmp_path: Path) -> None:
