@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession, build
-from sardonyx.engines import StagedEngine
+from sardonyx.engines import StagedEngine, TailedEngine
 from sardonyx.errors import FeedError, InvalidModel, RunError
 from sardonyx.images import ImageEngine, StagedImageEngine
 from sardonyx.keys import key_of
@@ -180,6 +180,40 @@ def test_programs_of_stages_refuse_what_stages_refuse() -> None:
     assert isinstance(session._sess, StagedImageEngine)
     assert heard[0] == heard[1]
     assert "an index is out of bounds" in heard[1][2]
+
+
+CLASSIFIER = """
+  names = Constant<value_strings = ["yes", "no", "?"]>()
+  i = ArgMax<axis = 1, keepdims = 0>(x)
+  label = Gather(names, i)
+  p = Softmax(x)
+  scores = ai.onnx.ml.ZipMap<classlabels_strings = ["yes", "no", "?"]>(p)
+"""
+
+
+def classifier() -> bytes:
+    """The name of the greatest score of each row, and a map from names to their softmax."""
+    sign = "(float[N, 3] x) => (string[N] label, seq(map(string, float)) scores)"
+    sets = '["": 17, "ai.onnx.ml": 3]'
+    text = f"<ir_version: 8, opset_import: {sets}> g {sign} {{ {CLASSIFIER} }}"
+    data: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return data
+
+
+def test_what_the_host_does_at_the_end_is_in_images() -> None:
+    first, second = (InferenceSession(classifier()) for _ in range(2))
+    assert isinstance(first._sess, TailedEngine)
+    assert isinstance(second._sess, ImageEngine)
+    assert told(first) == told(second)
+    for n in (2, 3, 0, 2, 2):
+        x = X[:n, :3]
+        expected, found = (s.run(None, {"x": x}) for s in (first, second))
+        assert [*found[0]] == [*expected[0]]
+        assert found[1] == expected[1]
+        assert len(found[1]) == n
+        assert first.run(["label"], {"x": x})[0].tolist() == found[0].tolist()
+    assert first._sess.memory() == second._sess.memory()
+    assert second._sess._full is None
 
 
 def test_a_path_and_its_bytes_are_one_model(tmp_path: Path) -> None:

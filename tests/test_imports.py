@@ -41,7 +41,8 @@ TABLE = {
     "host": f"{IR} graph ops numpy",
     "stages": f"{IR} graph ops infer divide numpy",
     "execution": f"{IR} graph ops host stages numpy",
-    "tail": f"{IR} graph ops infer divide host numpy",
+    "ending": "types graph host",
+    "tail": f"{IR} graph ops infer divide ending numpy",
     "monitor": f"{IR} graph numpy",
     "machine": f"{IR} graph ops infer plan feeds memory stages execution monitor numpy",
     "trace": f"{IR} graph infer ops plan passes feeds stages execution monitor machine numpy",
@@ -68,8 +69,10 @@ TABLE = {
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "keys": "errors beneath kernel ops compiler",
-    "images": f"{SIZES} keys opened plan feeds memory programs build calls threads engines numpy",
-    "imaging": "keys graph opened feeds passes programs build calls native engines images proved",
+    "images": f"{SIZES} keys ending opened plan feeds memory programs build calls threads engines"
+    " numpy",
+    "imaging": "keys graph ending opened feeds passes programs build calls native engines images"
+    " proved",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",

@@ -77,7 +77,7 @@ def test_the_head_is_one_program_of_numbers() -> None:
     assert tail is not None
     head = [op.op_type for op in tail.head.operations]
     assert head == ["Constant", "ArgMax", "ArrayFeatureExtractor", "Reshape", "Softmax"]
-    assert {op.op_type for op, _ in tail.acts} == {"Labels", "ZipMap"}
+    assert {op.op_type for op in tail.ending.graph.operations} == {"Labels", "ZipMap"}
 
 
 def test_a_loop_before_names_is_compiled_with_the_rest() -> None:
@@ -112,7 +112,7 @@ def test_weights_that_the_end_reads_are_at_hand() -> None:
     graph = load(proto)
     tail = tail_of(graph)
     assert tail is not None
-    assert list(tail.fixed) == ["one"]
+    assert list(tail.ending.fixed) == ["one"]
     assert both(proto, {"x": SCORES})[0].tolist() == wanted
 
 

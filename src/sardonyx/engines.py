@@ -151,20 +151,20 @@ class TailedEngine:
     name = "native"
 
     def __init__(self, tail: Tail, engine: Native) -> None:
-        self._tail, self._engine = tail, engine
+        self.head, self.ending = engine, tail.ending
+        self._names, self._finish = tail.head.outputs, tail.ending.finisher()
         self.memory = engine.memory
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
-        return self._tail.finish(self._engine.run(feeds))
+        return self._finish(self.head.run(feeds))
 
     def quick(self, feeds: Mapping[str, Value]) -> list[Value] | None:
         """The outputs in order, where the feeds are like those of the last run."""
-        found = self._engine.quick(feeds)
+        found = self.head.quick(feeds)
         if found is None:
             return None
-        named = dict(zip(self._tail.head.outputs, found, strict=True))
-        return list(self._tail.finish(named).values())
+        return list(self._finish(dict(zip(self._names, found, strict=True))).values())
 
 
 def make_engine(

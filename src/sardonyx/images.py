@@ -27,6 +27,7 @@ import numpy as np
 
 from sardonyx import build, calls, dims
 from sardonyx import types as t
+from sardonyx.ending import Ending, Finish
 from sardonyx.errors import InternalError, SardonyxError, Undetermined
 from sardonyx.feeds import Values, checked, numbers, values_key
 from sardonyx.keys import key_with
@@ -56,7 +57,7 @@ class Image:
     symbols that stand for those of inputs that decide sizes. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
     one. weights: their file and its size; "" where there are none. own: the libraries of Sardonyx's
-    own C that a session calls."""
+    own C that a session calls. ending: what the host does of the program's outputs, if it does."""
 
     opened: Opened
     library: str
@@ -70,6 +71,7 @@ class Image:
     slots: tuple[Slot, ...]
     symbols: tuple[str, ...]
     workers: Workers
+    ending: Ending | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +106,9 @@ class ImageEngine:
         self._calls: OrderedDict[tuple[int, ...], tuple[calls.Call | None, Planned]] = OrderedDict()
         self._lock = threading.RLock()
         self._recent = calls.Recent(tuple(self.graph.values))
-        self.quick = self._recent.quick  # what a session asks first
+        self._finish: Finish | None = None
+        # what a session asks first
+        self.quick = self._recent.quick if image.ending is None else self._quick_to_the_end
         if image.plan is not None:
             self._planned = always(image.plan, image.workers)
             size = self._planned({}).size(self._pool.threads)
@@ -115,13 +119,24 @@ class ImageEngine:
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
-        outputs = self.quick(feeds)
+        outputs = self._recent.quick(feeds)
         if outputs is None:
             with within_memory():
                 outputs = self._sized(feeds)
-        if outputs is None:
-            return self._complete().run(feeds)
-        return dict(zip(self._image.outputs, outputs, strict=True))
+        return self._complete().run(feeds) if outputs is None else self._named(outputs)
+
+    def _quick_to_the_end(self, feeds: Mapping[str, Value]) -> list[Value] | None:
+        outputs = self._recent.quick(feeds)
+        return None if outputs is None else list(self._named(outputs).values())
+
+    def _named(self, outputs: list[Array]) -> dict[str, Value]:
+        """The outputs of the graph, of those of the program."""
+        found: dict[str, Value] = dict(zip(self._image.outputs, outputs, strict=True))
+        if self._image.ending is None:
+            return found
+        if self._finish is None:
+            self._finish = self._image.ending.finisher()
+        return self._finish(found)
 
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the program, and its lower bound."""

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from sardonyx.build import IMAGE, cache_folder, own_files, place
 from sardonyx.calls import glue
-from sardonyx.engines import Engine, StagedEngine
+from sardonyx.ending import Ending
+from sardonyx.engines import Engine, StagedEngine, TailedEngine
 from sardonyx.feeds import Values
 from sardonyx.graph import Graph
 from sardonyx.images import Image, StagedImage, written
@@ -25,38 +26,34 @@ def keep(key: str | None, opened: Opened, engine: Engine) -> None:
     sizes."""
     if key is None:
         return
-    if isinstance(engine, StagedEngine):
-        _keep_programs(key, opened, engine)
-    elif isinstance(engine, NativeEngine):
-        _keep(key, opened, engine.flexible, engine.general())
+    ending = engine.ending if isinstance(engine, TailedEngine) else None
+    program = engine.head if isinstance(engine, TailedEngine) else engine
+    if isinstance(program, NativeEngine):
+        _keep(key, opened, program.flexible, program.general(), ending)
 
         def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
             _keep(key_with(key, *zeros), opened, graph, made)
 
-        engine.keep = hear
+        program.keep = hear
+    elif isinstance(engine, StagedEngine):
+        _keep_programs(key, opened, engine)
 
 
 def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
-    graph = opened.graph
-    outside = {*graph.inputs, *graph.outputs, *graph.overridable}
-    kinds = (
-        {n: x for n, x in kind.items() if n in outside} for kind in (graph.types, graph.declared)
-    )
-    types, declared = kinds
-    lite = replace(graph, initializers={}, operations=(), types=types, declared=declared, values={})
-
     def hear(shapes: Shapes, values: Values, program: object) -> None:
         assert isinstance(program, NativeEngine)
         case = key_with(key, shapes, values)
         if _keep(case, opened, program.flexible, program.general()):
-            _place(key, StagedImage(replace(opened, graph=lite), engine.sizes))
+            _place(key, StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes))
 
     engine.keep = hear
 
 
-def _keep(key: str, opened: Opened, graph: Graph, made: Compiled | None) -> bool:
+def _keep(
+    key: str, opened: Opened, graph: Graph, made: Compiled | None, ending: Ending | None = None
+) -> bool:
     """Whether there is an image, which is kept."""
-    image = None if made is None else _image(opened, graph, made)
+    image = None if made is None else _image(opened, graph, made, ending)
     return image is not None and _place(key, image)
 
 
@@ -68,22 +65,30 @@ def _place(key: str, image: Image | StagedImage) -> bool:
     return True
 
 
-def _image(opened: Opened, graph: Graph, made: Compiled) -> Image | None:
-    outside = (*graph.inputs, *graph.outputs, *graph.overridable)
+def _outside(graph: Graph) -> Graph:
+    """What of a graph its feeds are checked against, and its outputs told from."""
+    outside = {*graph.inputs, *graph.outputs, *graph.overridable}
+    types = {n: kind for n, kind in graph.types.items() if n in outside}
+    declared = {n: kind for n, kind in graph.declared.items() if n in outside}
+    containers = {n: kind for n, kind in graph.containers.items() if n in outside}
+    lite = replace(graph, initializers={}, operations=(), types=types, values={})
+    return replace(lite, declared=declared, containers=containers)
+
+
+def _image(opened: Opened, graph: Graph, made: Compiled, ending: Ending | None) -> Image | None:
+    """graph: what the program was made from, of which symbols stand for values that decide sizes;
+    with an ending, its outputs are others than the model's."""
+    inputs, program, source = (*graph.inputs, *graph.overridable), made.program, made.source
+    outside = (*inputs, *program.outputs)
     plain = all(n in graph.types and graph.types[n].dtype.kind in "fiub" for n in outside)
-    program, source = made.program, made.source
-    if not plain or graph.containers or tuple(program.inputs) != tuple(graph.inputs):
+    if not plain or tuple(program.inputs) != tuple(graph.inputs):
         return None
-    types = {n: program.tensors[n] for n in outside if n in program.tensors}
+    lite = _outside(graph if ending is None else opened.graph)
+    types = {n: graph.types[n] for n in outside} | {
+        n: program.tensors[n] for n in outside if n in program.tensors
+    }
     symbols = {n: v for n, v in graph.values.items() if n in graph.inputs and v.dtype == object}
-    lite = replace(
-        graph,
-        initializers={},
-        operations=(),
-        types={**{n: graph.types[n] for n in outside}, **types},
-        declared={n: x for n, x in graph.declared.items() if n in outside},
-        values=symbols,
-    )
+    lite = replace(lite, types={**lite.types, **types}, values=symbols)
     glue()
     if made.plan is None:  # its first run plans, which the checker looks at
         checker()
@@ -101,4 +106,5 @@ def _image(opened: Opened, graph: Graph, made: Compiled) -> Image | None:
         source.slots,
         source.symbols,
         made.workers,
+        ending,
     )

@@ -10,19 +10,19 @@ as they are only moved, and maps from class to score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from sardonyx import types as t
 from sardonyx.divide import divided
+from sardonyx.ending import Ending
 from sardonyx.graph import Graph, Operation, reads
-from sardonyx.host import performing, told
 from sardonyx.infer import infer, on_host
 from sardonyx.ops.registry import INTERNAL
-from sardonyx.types import Array, TensorType, Value
+from sardonyx.types import Array, TensorType
 
 MOVES = {("ai.onnx.ml", "ArrayFeatureExtractor")} | {
     ("", name)
@@ -32,26 +32,14 @@ MOVES = {("ai.onnx.ml", "ArrayFeatureExtractor")} | {
     )
 }
 LABELS = "Labels"
-Act: TypeAlias = Callable[[Sequence[Value]], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """What of a graph engines run, and what the host performs of what that gives and of fixed
-    values, in order."""
+    """What of a graph engines run, and what the host does of what that gives."""
 
-    outputs: tuple[str, ...]
     head: Graph
-    acts: tuple[tuple[Operation, Act], ...]
-    fixed: Mapping[str, Value]
-
-    def finish(self, found: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs of the graph, of what the head gave."""
-        env = {**self.fixed, **found}
-        for op, act in self.acts:
-            values = [env[n] if n else None for n in op.inputs]
-            env.update(told(op, act, values))
-        return {name: env[name] for name in self.outputs}
+    ending: Ending
 
 
 def tail_of(graph: Graph) -> Tail | None:
@@ -85,8 +73,18 @@ def tail_of(graph: Graph) -> Tail | None:
             declared={n: kind for n, kind in graph.declared.items() if n in made},
         )
     )
-    acts = tuple((op, performing(graph, op)) for op in operations if op in last)
-    return Tail(graph.outputs, head, acts, {n: fixed[n] for n in outer if n in fixed})
+    ending = replace(
+        graph,
+        inputs=tuple(needed),
+        overridable=(),
+        initializers={},
+        operations=tuple(op for op in operations if op in last),
+        types={n: graph.types[n] for n in (*needed, *done) if n in graph.types},
+        declared={},
+        values={},
+        containers={n: c for n, c in graph.containers.items() if n in done},
+    )
+    return Tail(head, Ending(ending, {n: fixed[n] for n in outer if n in fixed}))
 
 
 def _last(graph: Graph, operations: Sequence[Operation]) -> set[Operation]:
