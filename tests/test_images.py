@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx import InferenceSession, build
 from sardonyx.engines import StagedEngine, TailedEngine
 from sardonyx.errors import FeedError, InvalidModel, RunError
-from sardonyx.images import ImageEngine, StagedImageEngine
+from sardonyx.images import ImageEngine
+from sardonyx.kept import Chain, StagedImageEngine
 from sardonyx.keys import key_of
 from sardonyx.native import NativeEngine
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
@@ -180,6 +181,46 @@ def test_programs_of_stages_refuse_what_stages_refuse() -> None:
     assert isinstance(session._sess, StagedImageEngine)
     assert heard[0] == heard[1]
     assert "an index is out of bounds" in heard[1][2]
+
+
+POSITIVE = """
+  h = Exp(x)
+  c = Greater(h, one)
+  i = NonZero(c)
+  t = Transpose(i)
+  p = GatherND(h, t)
+  y = Sqrt(p)
+"""
+
+
+def positive() -> bytes:
+    """sqrt(exp(x)) of those x that are greater than 0, and where they are: sizes are of values."""
+    head = "(float[N, 8] x) => (float[M] y, int64[M, 2] t) <float one = {1}>"
+    text = f'<ir_version: 10, opset_import: ["": 21]> g {head} {{ {POSITIVE} }}'
+    data: bytes = onnx.parser.parse_model(text).SerializeToString()
+    return data
+
+
+def test_parts_one_after_the_other_are_found() -> None:
+    first = InferenceSession(positive())
+    assert isinstance(first._sess, StagedEngine)
+    fed = [X, -X, X[::-1].copy(), np.abs(X), -np.abs(X), X]  # the last but one leaves nothing
+    expected = [first.run(None, {"x": x}) for x in fed]
+    second = InferenceSession(positive())
+    assert isinstance(second._sess, StagedImageEngine)
+    for x, wanted in zip(fed, expected, strict=True):
+        found = second.run(None, {"x": x})
+        assert [y.shape for y in found] == [y.shape for y in wanted]
+        assert [y.tobytes() for y in found] == [y.tobytes() for y in wanted]
+    assert second._sess._full is None
+    assert all(isinstance(x, Chain) for x in second._sess._programs.made.values())
+    assert second._sess.memory() == first._sess.memory()
+    assert second._sess.quick({"x": X.astype(np.float64)}) is None
+    assert second._sess.quick({"x": X[:2]}) is None
+    for x in (X[:2], X, X[:0]):  # shapes that were not fed before
+        assert [y.tobytes() for y in second.run(None, {"x": x})] == [
+            y.tobytes() for y in first.run(None, {"x": x})
+        ]
 
 
 CLASSIFIER = """

@@ -14,7 +14,7 @@ NUMERIC = "numpy ml_dtypes"
 SIZES = "errors dims types"
 IR = f"{SIZES} kernel"
 READ = "model resolve opened loading onnx google"
-ENGINES = "settings tune engines keys images imaging machine"
+ENGINES = "settings tune engines keys images kept imaging machine"
 ABOVE = f"{IR} graph feeds infer plan {ENGINES} {READ} {NUMERIC}"
 # layer: what it may import, besides itself and the standard library. A layer stands below those
 # that import it, so that there is one direction and no way back.
@@ -69,10 +69,10 @@ TABLE = {
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "keys": "errors beneath kernel ops compiler",
-    "images": f"{SIZES} keys ending opened plan feeds memory programs build calls threads engines"
-    " numpy",
-    "imaging": "keys graph ending opened feeds passes programs build calls native engines images"
-    " proved",
+    "images": f"{SIZES} keys ending opened plan feeds memory build calls threads engines numpy",
+    "kept": "errors types feeds keys images opened programs engines numpy",
+    "imaging": "types keys graph ending opened feeds passes programs build calls native engines"
+    " images kept proved numpy",
     "checker": f"{SIZES} graph model resolve onnx google yaml {NUMERIC}",
     "documents": f"{IR} ops checker onnx numpy",
     "legalize": f"{SIZES} graph model resolve machine settings engines checker onnx {NUMERIC}",

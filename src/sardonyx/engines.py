@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from threading import Lock
 from typing import Any, Literal, Protocol, TypeAlias
@@ -37,6 +37,7 @@ from sardonyx.whole import is_program, programs_of
 
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 Keep: TypeAlias = Callable[[Shapes, Values, Program], None]
+KeepChain: TypeAlias = Callable[[Mapping[str, Value], Sequence[Program]], None]
 
 
 class Engine(Protocol):
@@ -91,6 +92,7 @@ class StagedEngine:
     def __init__(self, graph: Graph, make: Callable[[Graph], Program]) -> None:
         self.graph = graph
         self.keep: Keep | None = None  # hears of programs
+        self.keep_chain: KeepChain | None = None  # hears of parts that served these feeds
         self._runner = Runner(make)
         self._programs = programs_of(graph, make, self._heard)
         self._usual: Kinds | None = None  # what was fed last, if it always goes by stages
@@ -100,7 +102,7 @@ class StagedEngine:
         """The outputs by name."""
         fed = checked(self.graph, feeds)
         program = self._programs.find(fed)
-        found = self._runner.run(self.graph, fed) if program is None else program.run(fed)
+        found = self._by_stages(fed) if program is None else program.run(fed)
         self._usual = kinds(fed) if _is_plain(fed) and self._programs.never(fed) else None
         self._ran = True
         return found
@@ -113,6 +115,16 @@ class StagedEngine:
         if not _is_plain(feeds):
             return None
         return list(self._runner.run(self.graph, feeds).values())
+
+    def _by_stages(self, fed: Mapping[str, Value]) -> dict[str, Value]:
+        execution = self._runner.begin(self.graph, fed)
+        found = self._runner.finish(execution)
+        parts = [stage.part for stage in execution.taken if stage.part]
+        if self.keep_chain is not None and len(parts) == len(execution.taken) and parts:
+            first, *others = execution.taken  # these inputs have these sizes
+            if not first.by_values and all(stage.any_sizes for stage in others):
+                self.keep_chain(fed, [self._runner.made(part) for part in parts])
+        return found
 
     @property
     def sizes(self) -> frozenset[str]:

@@ -31,6 +31,7 @@ class Execution:
     ) -> None:
         self.stages = stages
         self.env: dict[str, Value] = {**stages.graph.initializers, **values}
+        self.taken: list[Stage] = []  # the stages so far
         self._fed = frozenset(values)
         self._point = stages.start(values)
         self._run_body = run_body
@@ -60,6 +61,7 @@ class Execution:
     def finish(self, stage: Stage, results: Mapping[str, Value]) -> None:
         """Takes over what a stage gave, and drops what nothing needs any more."""
         self.env.update(results)
+        self.taken.append(stage)
         self._point = self.stages.follow(self._point, stage, results, self.env.keys())
         for name in self._point.gone:
             del self.env[name]
@@ -112,14 +114,19 @@ class Runner(Generic[Made]):
 
     def run(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs of a graph whose inputs have these values."""
+        return self.finish(self.begin(graph, values))
+
+    def begin(self, graph: Graph, values: Mapping[str, Value]) -> Execution:
+        """An execution of a graph whose inputs have these values, for `finish`."""
         known = self._stages.get(graph)
         symbols = frozenset(graph.symbols) if known is None else known.symbols
-        return self._run(self.execution(graph, values, symbols))
+        return self.execution(graph, values, symbols)
 
     def _body(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
-        return self._run(self.execution(graph, values))
+        return self.finish(self.execution(graph, values))
 
-    def _run(self, execution: Execution) -> dict[str, Value]:
+    def finish(self, execution: Execution) -> dict[str, Value]:
+        """The outputs of an execution."""
         while (stage := execution.next()) is not None:
             execution.finish(stage, self.take(execution, stage))
         return execution.outputs()

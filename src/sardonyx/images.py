@@ -1,15 +1,13 @@
 """Sessions that were made before: a compiled model is found again by the digest of its bytes.
 
-    key = key_of("net.onnx", options)           None where the file alone does not decide
+    key = key_of("net.onnx", options)           None where the file does not decide (keys.py)
     keep(key, opened, engine)                   after the long way (imaging.py)
-    found = find(key, full)                     later: opened and an engine, nothing read but files
+    found = find(key, full)                     later: opened and an engine (kept.py)
 
 An image lies in the cache beside the library and the weights that it names: the graph's inputs and
-outputs, the plan or, with symbolic dims, what a plan is made from. Of a graph in stages there is
-one for each program that serves some shapes and values as a whole (programs.py). Its key (keys.py)
-is of all that could change it. It is a pickle, read as trustingly as the library beside it. What an
-image cannot do (overridden initializers, sizes that data decides, the words for a trap) is done by
-the engine that `full` makes from the model.
+outputs, the plan or, with symbolic dims, what a plan is made from. It is a pickle, read as
+trustingly as the library beside it. What an image cannot do (overridden initializers, the words for
+a trap) is done by the engine that `full` makes from the model.
 """
 
 from __future__ import annotations
@@ -29,14 +27,13 @@ from sardonyx import build, calls, dims
 from sardonyx import types as t
 from sardonyx.ending import Ending, Finish
 from sardonyx.errors import InternalError, SardonyxError, Undetermined
-from sardonyx.feeds import Values, checked, numbers, values_key
+from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.keys import key_with
 from sardonyx.memory import MEMORY_LIMIT, within_memory
 from sardonyx.opened import Opened
 from sardonyx.plan import Plan
 from sardonyx.plan.outline import Outline, Slot
 from sardonyx.plan.plans import Planned, Plans, Workers, always
-from sardonyx.programs import Programs, shapes_of
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
@@ -44,7 +41,7 @@ if TYPE_CHECKING:  # a session that was made before needs neither compiler nor o
     from sardonyx.engines import Engine
 
 Full: TypeAlias = "Callable[[], Engine]"
-_BROKEN = (
+BROKEN = (
     *(OSError, SardonyxError, pickle.UnpicklingError, AttributeError, EOFError),
     *(ImportError, LookupError, TypeError, ValueError),
 )
@@ -72,15 +69,6 @@ class Image:
     symbols: tuple[str, ...]
     workers: Workers
     ending: Ending | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StagedImage:
-    """What is kept of a graph in stages once a program serves it as a whole. sizes: inputs whose
-    values decide sizes."""
-
-    opened: Opened
-    sizes: frozenset[str]
 
 
 class ImageEngine:
@@ -119,11 +107,17 @@ class ImageEngine:
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises FeedError where a feed does not fit, RunError for a trap."""
+        outputs = self.outputs(feeds)
+        return self._complete().run(feeds) if outputs is None else self._named(outputs)
+
+    def outputs(self, feeds: Mapping[str, Value]) -> list[Array] | None:
+        """The outputs of the program; None where that is for the full engine. Raises FeedError
+        where a feed does not fit."""
         outputs = self._recent.quick(feeds)
         if outputs is None:
             with within_memory():
                 outputs = self._sized(feeds)
-        return self._complete().run(feeds) if outputs is None else self._named(outputs)
+        return outputs
 
     def _quick_to_the_end(self, feeds: Mapping[str, Value]) -> list[Value] | None:
         outputs = self._recent.quick(feeds)
@@ -217,76 +211,24 @@ def _typed(name: str, tensor: TensorType, sizes: Mapping[str, int]) -> calls.Typ
     return name, np.dtype(tensor.dtype.numpy), shape
 
 
-class StagedImageEngine:
-    """Runs the programs of a graph in stages that were compiled before, as StagedEngine would."""
-
-    name = "native"
-
-    def __init__(self, key: str, image: StagedImage, full: Full, threads: int = 0) -> None:
-        self.graph = image.opened.graph
-        self._key, self._make_full, self._threads = key, full, threads
-        self._full: Engine | None = None
-        self._lock = threading.RLock()
-        inputs = frozenset(self.graph.inputs)
-        self._programs = Programs(inputs, image.sizes, self._program, often=1)
-
-    def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs by name. Raises as StagedEngine."""
-        if self._full is None:
-            program = self._programs.find(checked(self.graph, feeds))
-            if program is not None:
-                return program.run(feeds)
-        return self._complete().run(feeds)
-
-    def quick(self, feeds: Mapping[str, Value]) -> list[Value] | None:
-        """The outputs in order, where the feeds are like those of the last run."""
-        ask = getattr(self._full or self._programs, "quick", None)
-        return None if ask is None else ask(feeds)
-
-    def memory(self) -> tuple[int, int]:
-        """The largest N of the programs that have run, and the largest lower bound."""
-        if self._full is not None:
-            return self._full.memory()
-        made = [program.memory() for program in self._programs.made.values() if program]
-        if not made:
-            raise Undetermined("the size of M depends on what is fed: run the model first")
-        return max(n for n, _ in made), max(b for _, b in made)
-
-    def _program(self, fed: Mapping[str, Array], values: Values) -> ImageEngine | None:
-        key = key_with(self._key, shapes_of(fed), values)
-        return program_at(key, self._complete, self._threads)
-
-    def _complete(self) -> Engine:
-        with self._lock:
-            if self._full is None:
-                self._full = self._make_full()
-            return self._full
-
-
-def find(
-    key: str | None, full: Full, threads: int = 0
-) -> tuple[Opened, ImageEngine | StagedImageEngine] | None:
-    """What was kept under the key, if all of it is still there; threads: as of NativeEngine."""
-    if key is None:
+def engine_of(key: str, image: Image, full: Full, threads: int) -> ImageEngine | None:
+    """What runs the program of an image, if all that it names is still there."""
+    folder = build.cache_folder()
+    if not build.touched(folder / image.library):
         return None
-    try:
-        image, folder = _read(key), build.cache_folder()
-        if isinstance(image, StagedImage):
-            return image.opened, StagedImageEngine(key, image, full, threads)
-        if not build.touched(folder / image.library):
-            return None
-        if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
-            return None
-        build.take_own(image.own)
-        return image.opened, ImageEngine(key, image, full, threads)
-    except _BROKEN:
+    if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
         return None
+    build.take_own(image.own)
+    return ImageEngine(key, image, full, threads)
 
 
 def program_at(key: str, full: Full, threads: int) -> ImageEngine | None:
     """What runs the program that was kept under the key."""
-    found = find(key, full, threads)
-    return found[1] if found is not None and isinstance(found[1], ImageEngine) else None
+    try:
+        image = read(key)
+        return engine_of(key, image, full, threads) if isinstance(image, Image) else None
+    except BROKEN:
+        return None
 
 
 class _Pickler(pickle.Pickler):
@@ -301,18 +243,17 @@ class _Unpickler(pickle.Unpickler):
         return t.by_name(pid)
 
 
-def written(image: Image | StagedImage) -> bytes:
+def written(image: object) -> bytes:
+    """What is kept of an image, and its digest."""
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(image)
     data = stream.getvalue()
     return sha256(data).digest() + data
 
 
-def _read(key: str) -> Image | StagedImage:
+def read(key: str) -> Any:
+    """What was kept under the key. Raises one of BROKEN where that is nothing whole."""
     data = (build.cache_folder() / (key + build.IMAGE)).read_bytes()
     if sha256(data[32:]).digest() != data[:32]:
         raise ValueError("the image is damaged")
-    image = _Unpickler(io.BytesIO(data[32:])).load()
-    if not isinstance(image, Image | StagedImage):
-        raise TypeError("this is no image")
-    return image
+    return _Unpickler(io.BytesIO(data[32:])).load()

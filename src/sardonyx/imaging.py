@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from sardonyx.build import IMAGE, cache_folder, own_files, place
 from sardonyx.calls import glue
@@ -11,13 +14,15 @@ from sardonyx.ending import Ending
 from sardonyx.engines import Engine, StagedEngine, TailedEngine
 from sardonyx.feeds import Values
 from sardonyx.graph import Graph
-from sardonyx.images import Image, StagedImage, written
+from sardonyx.images import Image, written
+from sardonyx.kept import ChainImage, StagedImage, part_key
 from sardonyx.keys import key_with
 from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
-from sardonyx.programs import Shapes
+from sardonyx.programs import Shapes, shapes_of
 from sardonyx.proved import checker
+from sardonyx.types import Value
 
 
 def keep(key: str | None, opened: Opened, engine: Engine) -> None:
@@ -30,23 +35,53 @@ def keep(key: str | None, opened: Opened, engine: Engine) -> None:
     program = engine.head if isinstance(engine, TailedEngine) else engine
     if isinstance(program, NativeEngine):
         _keep(key, opened, program.flexible, program.general(), ending)
-
-        def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
-            _keep(key_with(key, *zeros), opened, graph, made)
-
-        program.keep = hear
+        _hear_zeros(key, opened, program)
     elif isinstance(engine, StagedEngine):
         _keep_programs(key, opened, engine)
 
 
 def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
+    staged = StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes)
+    chained: set[str] = set()
+
     def hear(shapes: Shapes, values: Values, program: object) -> None:
         assert isinstance(program, NativeEngine)
         case = key_with(key, shapes, values)
         if _keep(case, opened, program.flexible, program.general()):
-            _place(key, StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes))
+            _place(key, staged)
 
-    engine.keep = hear
+    def hear_chain(fed: Mapping[str, Value], programs: Sequence[object]) -> None:
+        arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray)}
+        case = key_with(key, shapes_of(arrays), ())
+        if case not in chained and fed.keys() == arrays.keys() == set(engine.graph.inputs):
+            chained.add(case)
+            chain = _chain(key, opened, engine.graph, programs)
+            if chain is not None and _place(case, chain):
+                _place(key, staged)
+
+    engine.keep, engine.keep_chain = hear, hear_chain
+
+
+def _chain(key: str, opened: Opened, graph: Graph, programs: Sequence[object]) -> ChainImage | None:
+    """What runs programs one after the other; None where not all outputs of the graph come so."""
+    parts, there = list[Image](), set(graph.inputs)
+    for program in programs:
+        if not isinstance(program, NativeEngine) or (made := program.general()) is None:
+            return None
+        image = _image(opened, program.flexible, made)
+        if image is None or not there.issuperset(image.inputs):
+            return None
+        parts.append(image)
+        there.update(image.outputs)
+        _hear_zeros(part_key(key, image), opened, program)
+    return ChainImage(tuple(parts), graph.outputs) if there.issuperset(graph.outputs) else None
+
+
+def _hear_zeros(key: str, opened: Opened, program: NativeEngine) -> None:
+    def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
+        _keep(key_with(key, *zeros), opened, graph, made)
+
+    program.keep_zeros(hear)
 
 
 def _keep(
@@ -57,7 +92,7 @@ def _keep(
     return image is not None and _place(key, image)
 
 
-def _place(key: str, image: Image | StagedImage) -> bool:
+def _place(key: str, image: object) -> bool:
     try:
         place(cache_folder() / (key + IMAGE), [written(image)])
     except OSError:
@@ -75,7 +110,9 @@ def _outside(graph: Graph) -> Graph:
     return replace(lite, declared=declared, containers=containers)
 
 
-def _image(opened: Opened, graph: Graph, made: Compiled, ending: Ending | None) -> Image | None:
+def _image(
+    opened: Opened, graph: Graph, made: Compiled, ending: Ending | None = None
+) -> Image | None:
     """graph: what the program was made from, of which symbols stand for values that decide sizes;
     with an ending, its outputs are others than the model's."""
     inputs, program, source = (*graph.inputs, *graph.overridable), made.program, made.source

@@ -12,11 +12,11 @@ import ctypes
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from sardonyx.threads import pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, in_memory
 
-SPECIALISED = 16  # compilations kept for concrete feeds
+SPECIALISED = 16  # compilations kept for concrete feeds, and for dims that are 0
 CALLS = 64  # kept for concrete dims
 TRAPS = {
     1: "an index is out of bounds",
@@ -71,6 +71,8 @@ class Compiled:
 
 
 Keep: TypeAlias = Callable[[tuple[str, ...], Graph, Compiled], None]
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
 
 
 class NativeEngine:
@@ -96,12 +98,13 @@ class NativeEngine:
         tuning: Tuning | None = None,
     ) -> None:
         self.graph = graph
-        self.keep: Keep | None = None  # hears of programs for dims that are 0
+        self._keep: Keep | None = None
         self._fused, self._schedule = fused, schedule
         self._progress, self._limit, self._tuning = progress, limit, tuning
         self._pool = pool_of(threads)
         self._symbolic: dict[bool, Compiled | None] = {}
-        self._special: OrderedDict[tuple[object, ...], Compiled | None] = OrderedDict()
+        self._zeros: OrderedDict[tuple[tuple[str, ...], bool], Compiled | None] = OrderedDict()
+        self._special: OrderedDict[tuple[object, ...], Compiled] = OrderedDict()
         self._deciding = value_inputs(graph)
         self._flexible = with_symbolic_values(graph) if self._deciding else graph
         self._specific = bool(self._deciding and value_inputs(self._flexible))
@@ -146,6 +149,13 @@ class NativeEngine:
         """The graph that `general` is made from: symbols stand for values that decide sizes."""
         return self._flexible
 
+    def keep_zeros(self, keep: Keep) -> None:
+        """`keep` hears of the programs for dims that are 0, of those that there are at once."""
+        self._keep = keep
+        for (zeros, overridden), made in list(self._zeros.items()):
+            if made is not None and not overridden:
+                keep(zeros, with_zeros(self._flexible, zeros), made)
+
     def memory(self) -> tuple[int, int]:
         """N, the bytes of M of the last run or else of the compiled program, and the lower bound
         for one thread.
@@ -185,11 +195,11 @@ class NativeEngine:
         def make() -> Compiled | None:
             graph = with_zeros(self._flexible, zeros)
             made = self._compiled(graph, overridden)
-            if made is not None and self.keep is not None and not overridden:
-                self.keep(zeros, graph, made)
+            if made is not None and self._keep is not None and not overridden:
+                self._keep(zeros, graph, made)
             return made
 
-        return self._kept((zeros, overridden), make)
+        return _known(self._zeros, (zeros, overridden), make)
 
     def _specialised(self, fed: Mapping[str, Array]) -> Compiled:
         """The program for these shapes, and the values that decide sizes."""
@@ -199,25 +209,13 @@ class NativeEngine:
             bound = self._bound(fed)
             return self._compile(bound, any(n in fed for n in bound.overridable))
 
-        made = self._kept((values_key(self._deciding, fed), tuple(sorted(shapes))), make)
-        assert made is not None
-        return made
+        key = values_key(self._deciding, fed), tuple(sorted(shapes))
+        return _known(self._special, key, make)
 
     def _bound(self, fed: Mapping[str, Array]) -> Graph:
         """The graph for these shapes, and the values that decide sizes."""
         types = {n: TensorType(self.graph.types[n].dtype, v.shape) for n, v in fed.items()}
         return bind(self.graph, types, fed)
-
-    def _kept(
-        self, key: tuple[object, ...], make: Callable[[], Compiled | None]
-    ) -> Compiled | None:
-        """What was made under the key, or is made now."""
-        if key not in self._special:
-            self._special[key] = make()
-            if len(self._special) > SPECIALISED:
-                self._special.popitem(last=False)
-        self._special.move_to_end(key)
-        return self._special[key]
 
     def _compiled(self, graph: Graph, overridden: bool) -> Compiled | None:
         """The program of a graph; None where its sizes are not known in general."""
@@ -345,6 +343,16 @@ class NativeEngine:
         except IndexError:
             return aligned(size, 0)
         return memory if len(memory) >= size else aligned(size, 0)
+
+
+def _known(memo: OrderedDict[Key, Made], key: Key, make: Callable[[], Made]) -> Made:
+    """What was made under the key, or is made now; so many are kept."""
+    if key not in memo:
+        memo[key] = make()
+        if len(memo) > SPECIALISED:
+            memo.popitem(last=False)
+    memo.move_to_end(key)
+    return memo[key]
 
 
 def _table(source: Source, dims: Mapping[str, int]) -> Array:

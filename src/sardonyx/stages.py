@@ -32,11 +32,13 @@ Kinds: TypeAlias = tuple[tuple[object, ...], ...]  # name, element type and shap
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """What is executed next: the indices of its operations, and the graph that they are; None for
-    one operation of the host. by_values: other values could ask for another stage."""
+    one operation of the host. by_values: other values could ask for another stage; any_sizes:
+    neither they nor other sizes could."""
 
     operations: tuple[int, ...]
     part: Graph | None
     by_values: bool = False
+    any_sizes: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -207,6 +209,7 @@ class Stages:
             flexible = with_symbolic_values(graph) if sizes else graph
             whole = not undetermined(flexible)
             stage = self._stage(kernels, env, done) if whole else None
+            stage = replace(stage, any_sizes=True) if stage else None
             self._remember(self._found, general, stage)
         found = self._found[general]
         if found is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from sardonyx.errors import SardonyxError
 from sardonyx.graph import Graph
-from sardonyx.images import find
+from sardonyx.kept import find
 from sardonyx.keys import key_of
 from sardonyx.opened import Opened
 from sardonyx.ort.binding import IOBinding
