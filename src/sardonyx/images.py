@@ -110,6 +110,11 @@ class ImageEngine:
         outputs = self.outputs(feeds)
         return self._complete().run(feeds) if outputs is None else self._named(outputs)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outputs of the program."""
+        return self._image.outputs
+
     def outputs(self, feeds: Mapping[str, Value]) -> list[Array] | None:
         """The outputs of the program; None where that is for the full engine. Raises FeedError
         where a feed does not fit."""

@@ -20,7 +20,7 @@ from sardonyx.keys import key_with
 from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
 from sardonyx.passes.timeline import outline_of
-from sardonyx.programs import Shapes, shapes_of
+from sardonyx.programs import PROGRAMS, Shapes, shapes_of
 from sardonyx.proved import checker
 from sardonyx.types import Value
 
@@ -53,8 +53,10 @@ def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
     def hear_chain(fed: Mapping[str, Value], programs: Sequence[object]) -> None:
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray)}
         case = key_with(key, shapes_of(arrays), ())
-        if case not in chained and fed.keys() == arrays.keys() == set(engine.graph.inputs):
-            chained.add(case)
+        if case in chained or len(chained) == PROGRAMS:
+            return
+        chained.add(case)
+        if fed.keys() == arrays.keys() == set(engine.graph.inputs):
             chain = _chain(key, opened, engine.graph, programs)
             if chain is not None and _place(case, chain):
                 _place(key, staged)

@@ -90,7 +90,7 @@ class Chain:
                 return None
             if outputs is None:
                 return None
-            env.update(zip(part.graph.outputs, outputs, strict=True))
+            env.update(zip(part.names, outputs, strict=True))
             ask = ImageEngine.outputs
         return {n: env[n] for n in self._outputs}
 
