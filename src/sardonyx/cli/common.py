@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sardonyx.dims.given import MOST
-from sardonyx.errors import FeedError
+from sardonyx.errors import FeedError, shown
 from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
@@ -214,11 +214,16 @@ def whole_trace(path: Path) -> Trace:
         raise FeedError(f"{path}: {error}") from error
 
 
+def say(line: str) -> None:
+    """Prints a line; what a model names is printed by this or by `table`."""
+    print(shown(line))
+
+
 def progress(done: int, total: int, what: str) -> None:
     """One line on a terminal's stderr that is written over; nothing elsewhere."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
-        print(f"\r\x1b[K[{done}/{total}] {what}", end=end, file=sys.stderr, flush=True)
+        print(f"\r\x1b[K[{done}/{total}] {shown(what)}", end=end, file=sys.stderr, flush=True)
 
 
 def some(names: Iterable[str]) -> str:
@@ -251,7 +256,7 @@ def memory_text(size: int, bound: int) -> str:
 
 def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
     """Rows as aligned columns."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[shown(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in texts]
     return "\n".join(indent + line.rstrip() for line in lines)

@@ -18,6 +18,7 @@ from sardonyx.cli.common import (
     output_path,
     progress,
     reading,
+    say,
     size_text,
     tuning,
     tuning_arguments,
@@ -111,8 +112,8 @@ def execute(args: argparse.Namespace) -> int:
     )
     progress(4, 4, "written")
     for path in files:
-        print(f"{path}  {size_text(path.stat().st_size)}")
-    print(f"N: {size_text(made.size)}; test it with: make -C {args.output} test")
+        say(f"{path}  {size_text(path.stat().st_size)}")
+    say(f"N: {size_text(made.size)}; test it with: make -C {args.output} test")
     return 0
 
 
@@ -149,8 +150,8 @@ def _traced(args: argparse.Namespace, opened: Opened) -> int:
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:
-        print(f"{path}  {size_text(path.stat().st_size)}")
-    print(f"N: {size_text(size)}; write a trace with: make -C {args.output} trace")
+        say(f"{path}  {size_text(path.stat().st_size)}")
+    say(f"N: {size_text(size)}; write a trace with: make -C {args.output} trace")
     return 0
 
 
