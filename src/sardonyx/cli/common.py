@@ -90,15 +90,17 @@ def output_path(text: str) -> Path:
     return Path(text)
 
 
-def check_written(option: str, path: Path | None, args: argparse.Namespace) -> None:
-    """FeedError, before any work, where no file can be written at `path`, or where it is the model
-    or an input, which are read."""
+def check_written(
+    option: str, path: Path | None, args: argparse.Namespace, model: str = "the model"
+) -> None:
+    """FeedError, before any work, where no file can be written at `path`, or where it is an input
+    or what `args.model` names (`model` says what that is), which are read."""
     if path is None:
         return
     if path.is_dir() or not path.parent.is_dir():
         raise FeedError(f"{option} {path}: expected a file in a folder that is there")
     inputs = [p for text in getattr(args, "input", ()) for p in (text, text.partition("=")[2])]
-    for name, what in {**dict.fromkeys(inputs, "an input"), args.model: "the model"}.items():
+    for name, what in {**dict.fromkeys(inputs, "an input"), args.model: model}.items():
         if name and path.exists() and Path(name).exists() and path.samefile(name):
             raise FeedError(f"{option} {path} is {what} itself; choose another file")
 

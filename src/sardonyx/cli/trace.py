@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
-    check_written("-o", args.output, args)
+    check_written("-o", args.output, args, "the model" if args.disclose is None else "the trace")
     if args.disclose is not None:
         refuse_beside(args, ("dim", "input"), "for a step of a trace (--disclose)")
         return _disclose(args)
