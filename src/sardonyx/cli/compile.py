@@ -25,7 +25,7 @@ from sardonyx.cli.common import (
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
-from sardonyx.emit.export import export
+from sardonyx.emit.export import check_folder, export
 from sardonyx.emit.source import Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
@@ -126,8 +126,7 @@ def _check(args: argparse.Namespace) -> None:
                 f"--trace with {option}: a trace is of plain loops in the plan of G, for which "
                 f"{option} means nothing; leave out one of them"
             )
-    if args.output.exists() and not args.output.is_dir():
-        raise FeedError(f"-o {args.output}: expected a folder, or a name for a new one")
+    check_folder(args.output)
 
 
 def _traced(args: argparse.Namespace, opened: Opened) -> int:
