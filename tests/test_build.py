@@ -149,6 +149,24 @@ def test_a_wrong_cc_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -
         compiler.find_compiler()
 
 
+def test_a_cc_that_makes_nothing_is_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true --for-all")
+    with pytest.raises(BuildError, match=r"true --for-all: .* makes nothing of a C file; name"):
+        build.library(FILES)
+
+
+def test_a_compiler_that_links_nothing_is_named_with_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / "odd"
+    odd.write_text('#!/bin/sh\ncase "$*" in *-shared*) exit 0; esac\nexec cc "$@"\n')
+    odd.chmod(0o755)
+    monkeypatch.setenv("CC", str(odd))
+    words = rf"did not make library.so \({odd} -shared .*\); is it a compiler\? CC can name"
+    with pytest.raises(BuildError, match=words):
+        build.library(FILES)
+
+
 def test_cc_is_used_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "clang -O1")
     assert compiler.find_compiler().command == ("clang", "-O1")

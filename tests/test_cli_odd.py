@@ -49,6 +49,28 @@ def fails(shell: Shell, words: str, *arguments: str) -> None:
 
 
 PART = ("extract", "net.onnx", "--inputs", "h", "--outputs", "y", "-o")
+
+
+def test_compile_writes_into_no_folder_of_somebody_else(capsys: Shell) -> None:
+    Path("mine").mkdir()
+    Path("mine/Makefile").write_text("all: ; true\n")
+    Path("mine/notes").write_text("")
+    arguments = ("compile", "net.onnx", "-o", "mine")
+    fails(capsys, "-o mine: it holds Makefile and 1 more, but no model.c that", *arguments)
+    Path("mine/model.c").write_text("int model;\n")
+    fails(capsys, "-o mine: it holds Makefile and 2 more, but no model.c that", *arguments)
+    assert Path("mine/Makefile").read_text() == "all: ; true\n"
+
+
+def test_compile_writes_over_what_it_wrote_and_into_an_empty_folder(capsys: Shell) -> None:
+    Path("empty").mkdir()
+    assert main(["compile", "net.onnx", "-o", "empty"]) == 0
+    Path("empty/main.c").write_text("int main(void);\n")
+    assert main(["compile", "net.onnx", "-o", "empty", "--trace"]) == 0
+    assert main(["compile", "net.onnx", "-o", "empty"]) == 0
+    assert Path("empty/main.c").read_text() == "int main(void);\n"
+
+
 LOST: list[tuple[tuple[str, ...], str]] = [
     (PART, "net.onnx"),
     (("legalize", "net.onnx", "-o"), "net.onnx"),
@@ -68,7 +90,8 @@ def test_what_is_read_is_not_written_over(
 ) -> None:
     assert main(["trace", "net.onnx", "-o", "run.jsonl"]) == 0
     capsys.readouterr()
-    what = "an input" if file.startswith("x") else "the model"
+    what = "the trace" if file == "run.jsonl" else "the model"
+    what = "an input" if file.startswith("x") else what
     fails(capsys, f"{file} is {what} itself; choose another file", *command, file)
     Path("link").symlink_to(file)
     if command[0] != "run":

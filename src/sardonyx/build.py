@@ -290,6 +290,7 @@ def _compile(
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
+    """Runs the compiler. BuildError where it fails, or the file after -o is not there then."""
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     except OSError as error:
@@ -297,3 +298,9 @@ def _run(command: Sequence[str], folder: Path) -> None:
     if done.returncode != 0:
         shown = "\n".join((done.stderr or done.stdout).splitlines()[:20])
         raise BuildError(f"the compiler refused ({' '.join(command)}):\n{shown}")
+    made = command[command.index("-o") + 1]
+    if not (folder / made).is_file():
+        raise BuildError(
+            f"the compiler told of no error, but did not make {made} ({' '.join(command)}); is it "
+            "a compiler? CC can name another"
+        )

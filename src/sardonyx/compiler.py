@@ -77,7 +77,10 @@ def _find(given: str, path: str) -> Compiler:
     if given:
         found = _try(_words(given))
         if found is None:
-            raise BuildError(f"the compiler that $CC names does not work: {given}")
+            raise BuildError(
+                f"the compiler that $CC names does not work: {given}: it cannot be run, or makes "
+                "nothing of a C file; name another in CC, or unset it"
+            )
         return found
     for command in _candidates():
         found = _try(command)
@@ -127,7 +130,7 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
 
 @cache
 def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
-    """Whether a file compiles with these arguments."""
+    """Whether a file compiles with these arguments, to something."""
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "a.c").write_text("int sardonyx(void) { return 0; }\n")
         command = [*compiler.command, *arguments, "-c", "a.c", "-o", "a.o"]
@@ -135,7 +138,7 @@ def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
             done = subprocess.run(command, cwd=name, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError):
             return False
-    return done.returncode == 0
+        return done.returncode == 0 and (Path(name) / "a.o").is_file()
 
 
 @cache

@@ -12,14 +12,28 @@
     `-- InternalError         a rule of our own is broken: a bug of Sardonyx
 
 Each message names the model, operation or tensor, the rule, what was found, what was expected and
-how to go on.
+how to go on. Names are the model's own, and may be any text: `shown` is how people see them.
 """
 
 from __future__ import annotations
 
 
+def shown(text: str) -> str:
+    """Text for one line of a terminal or a page: what is no visible character (an end of a line, an
+    escape sequence, an override of the direction) as Python escapes it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class SardonyxError(Exception):
     """The root of the tree; catch it to catch all of them."""
+
+    several_lines = False  # what has some is shown line by line
+
+    def __init__(self, message: str = "") -> None:
+        lines = message.split("\n") if self.several_lines else [message]
+        super().__init__("\n".join(map(shown, lines)))
 
 
 class ModelError(SardonyxError):
@@ -59,6 +73,8 @@ class RunError(SardonyxError):
 
 class BuildError(SardonyxError):
     """There is no C compiler, or it refused the program."""
+
+    several_lines = True  # the compiler's own
 
 
 class InternalError(SardonyxError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html as markup
 
 from sardonyx.checker.finding import Decided, Finding, Report
+from sardonyx.errors import shown
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
@@ -37,6 +38,10 @@ def html(report: Report) -> str:
 {facts}
 </tbody></table></body></html>
 """
+
+
+def escape(text: str) -> str:
+    return markup.escape(shown(text))
 
 
 def _row(f: Finding) -> str:

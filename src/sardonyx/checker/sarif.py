@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from sardonyx.checker.finding import Decided, Finding, Report, Severity
 from sardonyx.checker.registry import Rule, all_rules
+from sardonyx.errors import shown
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -77,7 +78,7 @@ def _result(f: Finding, index: int, report: Report) -> dict[str, Any]:
         "ruleIndex": index,
         "kind": kind,
         "level": level if kind == "open" or level != "none" else "note",
-        "message": {"text": text},
+        "message": {"text": shown(text)},
         "locations": [place],
         "properties": {
             "severity": str(f.severity),

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import asdict
 
 from sardonyx.checker.finding import Decided, Report, Severity
+from sardonyx.errors import shown
 
 
 def text(report: Report) -> str:
@@ -25,7 +26,7 @@ def text(report: Report) -> str:
             f"not decided: {', '.join(report.skipped)}: {next(iter(report.skipped.values()))}"
         )
     lines.append(_verdict(report))
-    return "\n".join(lines)
+    return "\n".join(map(shown, lines))
 
 
 def _verdict(report: Report) -> str:
@@ -45,4 +46,4 @@ def as_json(report: Report) -> str:
         "skipped": dict(report.skipped),
         "facts": dict(report.facts),
     }
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(found, indent=2)

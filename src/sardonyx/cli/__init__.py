@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from io import TextIOWrapper
 
 COMMANDS = {
     "run": "run a model and print its result",
@@ -35,11 +36,13 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, TextIOWrapper):  # a name may be in no encoding that a terminal has
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser, parsers = _parser()
     name = next((word for word in given if not word.startswith("-")), "")
     if name in COMMANDS:
         import_module(f"sardonyx.cli.{name}").arguments(parsers[name])
-    from sardonyx.errors import SardonyxError
+    from sardonyx.errors import SardonyxError, shown
 
     try:
         args = parser.parse_args(given)
@@ -56,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _fail(f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "))
+        said = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        return _fail(shown(said))
     except KeyboardInterrupt:
         print("sardonyx: interrupted", file=sys.stderr)
         return 130

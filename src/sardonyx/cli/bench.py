@@ -20,6 +20,7 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     reading,
+    say,
     table,
     thread_arguments,
     tuning,
@@ -127,11 +128,11 @@ def execute(args: argparse.Namespace) -> int:
     print(_title(found, args.threads))
     print(table(rows, ""))
     for name, why in lacking.items():
-        print(f"{name}: {why}")
-    print(f"engine  {engine.name}")
-    print(f"N       {memory_text(size, bound)}")
+        say(f"{name}: {why}")
+    say(f"engine  {engine.name}")
+    say(f"N       {memory_text(size, bound)}")
     if roof is not None:
-        print(f"work    {roof}")
+        say(f"work    {roof}")
     if args.json is not None:
         result: Result = {
             "model": args.model,
@@ -278,12 +279,12 @@ def _profile(runs: Sequence[Sequence[Timing]], path: Path) -> None:
     """Writes the timings, and prints those that take longest."""
     path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
     if len({len(run) for run in runs}) != 1 or not runs[0]:
-        print(f"profile {path}")
+        say(f"profile {path}")
         return
     least = [min(column, key=_duration) for column in zip(*runs, strict=True)]
     total = sum(map(_duration, least))
     kind = " or ".join(dict.fromkeys(t.work.kind for t in least))
-    print(f"profile {path}: {len(least)} times a {kind}, least times together {total / 1e6:.4g} ms")
+    say(f"profile {path}: {len(least)} times a {kind}, least times together {total / 1e6:.4g} ms")
     rows = [
         (f"{t.duration / 1e6:.4g} ms", f"{t.duration / max(1, total):.0%}", _work(t.work))
         for t in sorted(least, key=_duration, reverse=True)[:SLOWEST]

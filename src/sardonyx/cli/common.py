@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sardonyx.dims.given import MOST
-from sardonyx.errors import FeedError
+from sardonyx.errors import FeedError, shown
 from sardonyx.graph import Graph
 from sardonyx.types import Array, TensorType
 
@@ -90,15 +90,17 @@ def output_path(text: str) -> Path:
     return Path(text)
 
 
-def check_written(option: str, path: Path | None, args: argparse.Namespace) -> None:
-    """FeedError, before any work, where no file can be written at `path`, or where it is the model
-    or an input, which are read."""
+def check_written(
+    option: str, path: Path | None, args: argparse.Namespace, model: str = "the model"
+) -> None:
+    """FeedError, before any work, where no file can be written at `path`, or where it is an input
+    or what `args.model` names (`model` says what that is), which are read."""
     if path is None:
         return
     if path.is_dir() or not path.parent.is_dir():
         raise FeedError(f"{option} {path}: expected a file in a folder that is there")
     inputs = [p for text in getattr(args, "input", ()) for p in (text, text.partition("=")[2])]
-    for name, what in {**dict.fromkeys(inputs, "an input"), args.model: "the model"}.items():
+    for name, what in {**dict.fromkeys(inputs, "an input"), args.model: model}.items():
         if name and path.exists() and Path(name).exists() and path.samefile(name):
             raise FeedError(f"{option} {path} is {what} itself; choose another file")
 
@@ -214,11 +216,16 @@ def whole_trace(path: Path) -> Trace:
         raise FeedError(f"{path}: {error}") from error
 
 
+def say(line: str) -> None:
+    """Prints a line; what a model names is printed by this or by `table`."""
+    print(shown(line))
+
+
 def progress(done: int, total: int, what: str) -> None:
     """One line on a terminal's stderr that is written over; nothing elsewhere."""
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
-        print(f"\r\x1b[K[{done}/{total}] {what}", end=end, file=sys.stderr, flush=True)
+        print(f"\r\x1b[K[{done}/{total}] {shown(what)}", end=end, file=sys.stderr, flush=True)
 
 
 def some(names: Iterable[str]) -> str:
@@ -251,7 +258,7 @@ def memory_text(size: int, bound: int) -> str:
 
 def table(rows: Sequence[Sequence[object]], indent: str = "  ") -> str:
     """Rows as aligned columns."""
-    texts = [[str(cell) for cell in row] for row in rows]
+    texts = [[shown(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in texts]
     return "\n".join(indent + line.rstrip() for line in lines)

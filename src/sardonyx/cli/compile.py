@@ -18,13 +18,14 @@ from sardonyx.cli.common import (
     output_path,
     progress,
     reading,
+    say,
     size_text,
     tuning,
     tuning_arguments,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
-from sardonyx.emit.export import export
+from sardonyx.emit.export import check_folder, export
 from sardonyx.emit.source import Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
@@ -111,8 +112,8 @@ def execute(args: argparse.Namespace) -> int:
     )
     progress(4, 4, "written")
     for path in files:
-        print(f"{path}  {size_text(path.stat().st_size)}")
-    print(f"N: {size_text(made.size)}; test it with: make -C {args.output} test")
+        say(f"{path}  {size_text(path.stat().st_size)}")
+    say(f"N: {size_text(made.size)}; test it with: make -C {args.output} test")
     return 0
 
 
@@ -125,8 +126,7 @@ def _check(args: argparse.Namespace) -> None:
                 f"--trace with {option}: a trace is of plain loops in the plan of G, for which "
                 f"{option} means nothing; leave out one of them"
             )
-    if args.output.exists() and not args.output.is_dir():
-        raise FeedError(f"-o {args.output}: expected a folder, or a name for a new one")
+    check_folder(args.output)
 
 
 def _traced(args: argparse.Namespace, opened: Opened) -> int:
@@ -149,8 +149,8 @@ def _traced(args: argparse.Namespace, opened: Opened) -> int:
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:
-        print(f"{path}  {size_text(path.stat().st_size)}")
-    print(f"N: {size_text(size)}; write a trace with: make -C {args.output} trace")
+        say(f"{path}  {size_text(path.stat().st_size)}")
+    say(f"N: {size_text(size)}; write a trace with: make -C {args.output} trace")
     return 0
 
 

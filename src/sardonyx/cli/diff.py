@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sardonyx.cli.common import kept_values, whole_trace
+from sardonyx.cli.common import kept_values, say, whole_trace
 from sardonyx.errors import FeedError
 from sardonyx.trace import Store, differences, distance, first_write
 
@@ -35,11 +35,11 @@ def execute(args: argparse.Namespace) -> int:
     a, b = whole_trace(args.a), whole_trace(args.b)
     found = list(differences(a, b))
     for difference in found:
-        print(difference.what)
+        say(difference.what)
     pair = first_write(a, b)
     if pair is not None and stores:
         text = distance(pair, (stores[0].find, stores[-1].find))
-        print(f"'{pair[0].name}': {text or 'its values were not kept'}")
+        say(f"'{pair[0].name}': {text or 'its values were not kept'}")
     if not found:
         print(f"equal: {len(a.steps)} steps")
     return 1 if found else 0

@@ -8,7 +8,7 @@ import platform
 from importlib.metadata import version
 
 from sardonyx import build
-from sardonyx.cli.common import size_text, table
+from sardonyx.cli.common import say, size_text, table
 from sardonyx.compiler import find_compiler, flags
 from sardonyx.errors import BuildError, SardonyxError
 from sardonyx.kernel import NUMERICS_REVISION
@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     """Prints what the native engine needs; 1 where something of it is not there."""
     if args.clear_cache:
-        print(f"freed {size_text(build.clear())} in {build.cache_folder()}")
+        say(f"freed {size_text(build.clear())} in {build.cache_folder()}")
         return 0
     (cache, folder), (engine, known) = _cache(), _engine()
     rows = [

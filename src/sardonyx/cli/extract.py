@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import check_written, model_path
+from sardonyx.cli.common import check_written, model_path, say
 from sardonyx.errors import FeedError
 from sardonyx.extract import extract
 from sardonyx.model.load import serialized
@@ -25,7 +25,7 @@ def execute(args: argparse.Namespace) -> int:
     if not part.graph.node:
         raise FeedError(f"no node lies between {args.inputs} and {args.outputs}: name others")
     args.output.write_bytes(serialized(part))
-    print(f"{args.output}: {len(part.graph.node)} nodes")
+    say(f"{args.output}: {len(part.graph.node)} nodes")
     return 0
 
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
 from sardonyx.dims import symbols
-from sardonyx.errors import FeedError, ModelError
+from sardonyx.errors import FeedError, ModelError, shown
 from sardonyx.graph import Graph
 from sardonyx.infer import value_inputs
 from sardonyx.model.files import Folder
@@ -39,11 +39,8 @@ def completed(graph: Graph, feeds: Mapping[str, Array], seed: int) -> dict[str, 
     made = random(graph, seed)
     ones = [f"{name}=1" for name in guessed(graph)]
     sizes = f", with {', '.join(ones)} (choose with --dim)" if ones and not feeds else ""
-    print(
-        f"sardonyx: {', '.join(missing)}: random input, seed {seed}{sizes}; "
-        "give real ones with --input",
-        file=sys.stderr,
-    )
+    made_up = f"sardonyx: {', '.join(missing)}: random input, seed {seed}{sizes}"
+    print(shown(f"{made_up}; give real ones with --input"), file=sys.stderr)
     return {**{name: made[name] for name in missing}, **feeds}
 
 

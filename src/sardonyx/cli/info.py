@@ -11,6 +11,7 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     reading,
+    say,
     size_text,
     table,
     type_of,
@@ -40,7 +41,7 @@ def execute(args: argparse.Namespace) -> int:
         ("overridable initializers", graph.overridable),
     ):
         if names:
-            print(f"{what}:")
+            say(f"{what}:")
             print(table([(name, type_of(graph, name)) for name in names]))
     _operators(graph)
     _weights(graph)
@@ -52,15 +53,15 @@ def _head(opened: Opened) -> None:
     about = opened.metadata
     opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in sorted(opened.graph.opsets.items()))
     maker = " ".join(filter(None, (about.producer_name, about.producer_version)))
-    print(f"model: {opened.name} (IR version {about.ir_version}, graph '{about.graph_name}')")
-    print(f"opsets: {opsets}" + (f"; producer: {maker}" if maker else ""))
+    say(f"model: {opened.name} (IR version {about.ir_version}, graph '{about.graph_name}')")
+    say(f"opsets: {opsets}" + (f"; producer: {maker}" if maker else ""))
     for key, value in about.custom.items():
-        print(f"metadata: {key} = {value if len(value) <= 60 else value[:57] + '...'}")
+        say(f"metadata: {key} = {value if len(value) <= 60 else value[:57] + '...'}")
 
 
 def _operators(graph: Graph) -> None:
     counts = Counter((op.domain, op.op_type, op.since) for op in graph.operations)
-    print(f"operations: {len(graph.operations)}")
+    say(f"operations: {len(graph.operations)}")
     rows = [
         (f"{domain + '::' if domain else ''}{name}-{since}", count, _there(domain, name, since))
         for (domain, name, since), count in sorted(counts.items())
@@ -77,7 +78,7 @@ def _there(domain: str, name: str, since: int) -> str:
 def _weights(graph: Graph) -> None:
     used = graph.initializers.values()
     count, size = sum(x.size for x in used), sum(in_memory(x).nbytes for x in used)
-    print(f"parameters: {count:,} in {len(graph.initializers)} initializers, {size_text(size)}")
+    say(f"parameters: {count:,} in {len(graph.initializers)} initializers, {size_text(size)}")
 
 
 def _costs(graph: Graph) -> None:
@@ -86,9 +87,9 @@ def _costs(graph: Graph) -> None:
     try:
         found: Costs = costs(bound)
     except Undetermined as error:
-        print(f"MACs and N: not known before the model runs: {error}")
+        say(f"MACs and N: not known before the model runs: {error}")
     except SardonyxError as error:
-        print(f"MACs and N: {error}")
+        say(f"MACs and N: {error}")
     else:
-        print(f"MACs: {found.macs:,}{where}")
-        print(f"N of the machine: {memory_text(found.size, found.lower_bound)}{where}")
+        say(f"MACs: {found.macs:,}{where}")
+        say(f"N of the machine: {memory_text(found.size, found.lower_bound)}{where}")

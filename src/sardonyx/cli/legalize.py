@@ -6,7 +6,7 @@ import argparse
 
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
-from sardonyx.cli.common import check_written, dims_of, model_path, seed_argument
+from sardonyx.cli.common import check_written, dims_of, model_path, say, seed_argument
 from sardonyx.errors import ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
@@ -77,9 +77,9 @@ def _fixed(args: argparse.Namespace) -> Legalized:
 
 def _show(change: Change, done: Legalized) -> None:
     if change.undone:
-        print(f"{change.fix} {change.name}: not done: {change.undone}")
+        say(f"{change.fix} {change.name}: not done: {change.undone}")
         return
     tried = {True: f"equal bytes on {done.feeds} sets of inputs", None: "not tried", False: ""}
-    print(f"{change.fix} {change.name}: {tried[change.equal]}")
+    say(f"{change.fix} {change.name}: {tried[change.equal]}")
     for line in change.lines:
-        print(f"    {line}")
+        say(f"    {line}")

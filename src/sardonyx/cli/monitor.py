@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, some
+from sardonyx.cli.common import dims_of, feed_arguments, model_arguments, reading, say, some
 from sardonyx.cli.feeds import completed, read
 from sardonyx.errors import FeedError, RunError
 from sardonyx.graph import Graph
@@ -49,9 +49,9 @@ def execute(args: argparse.Namespace) -> int:
         else:
             Machine(graph, monitor=monitor).run(feeds)
     except RunError as error:
-        print(error)
+        say(str(error))
     for finding in monitor.findings:
-        print(finding)
+        say(str(finding))
     if not monitor.findings:
         print("no operation raised a flag")
     return 1 if monitor.findings else 0

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sardonyx.cli.common import refuse_beside, table
+from sardonyx.cli.common import refuse_beside, say, table
 from sardonyx.errors import FeedError
 from sardonyx.ops.registry import INTERNAL, Form, form_of, hosts, operators, sized_operators
 from sardonyx.types import DTYPES
@@ -57,7 +57,7 @@ def execute(args: argparse.Namespace) -> int:
             key = (row.domain or "ai.onnx", row.name, row.types, row.form or "-", engines, exported)
             groups.setdefault(key, []).append(row.since)
     if not groups:
-        print(f"no operator has '{args.name}' in its name")
+        say(f"no operator has '{args.name}' in its name")
         return 1
     head = ("domain", "operator", "since versions", "types", "form", "engines", "exported C")
     lines = [

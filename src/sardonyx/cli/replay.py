@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from sardonyx.cli.common import dims_of, kept_values, reading, refuse_beside, seed_argument
+from sardonyx.cli.common import dims_of, kept_values, reading, refuse_beside, say, seed_argument
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.loading import open_model
@@ -55,14 +55,15 @@ def execute(args: argparse.Namespace) -> int:
             return _shown(args, disclosed(data, args.expect))
         return _whole(args, read_trace(data, args.expect))
     except InvalidTrace as error:
-        print(f"{args.trace}: {error}")
+        say(f"{args.trace}: {error}")
         return 1
 
 
 def _whole(args: argparse.Namespace, trace: Trace) -> int:
-    print(f"whole: {len(trace.steps)} steps, {trace.footer['end']}, root {trace.footer['root']}")
+    say(f"whole: {len(trace.steps)} steps, {trace.footer['end']}, root {trace.footer['root']}")
     wrong = check(trace)
-    print("memory: every read sees the last write" if not wrong else "\n".join(wrong))
+    for line in wrong or ("memory: every read sees the last write",):
+        say(line)
     if args.model is None:
         return 1 if wrong else 0
     if args.step is not None and not 0 <= args.step < len(trace.steps):
@@ -72,12 +73,13 @@ def _whole(args: argparse.Namespace, trace: Trace) -> int:
     steps = trace.steps if args.step is None else (trace.steps[args.step],)
     other, again = _again(graph, trace, steps, find)
     plan = "" if trace.staged else " and the plan"
-    print("\n".join(other) or f"model: the graph, the weights{plan} are those of the trace")
+    for line in other or (f"model: the graph, the weights{plan} are those of the trace",):
+        say(line)
     outcomes = Counter[str]()
     for done in again:
         outcomes[done.outcome] += 1
         if done.why:
-            print(f"{done.step}: {done.why}")
+            say(f"{done.step}: {done.why}")
     print("replayed: " + ", ".join(f"{n} {what}" for what, n in sorted(outcomes.items())))
     if outcomes["unknown"] and args.values is None:
         print("with --values DIR, which `sardonyx trace` fills, all steps can be executed again")
@@ -100,7 +102,7 @@ def _again(
 
 def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
     refuse_beside(args, ("values", "step"), "for one step with its values, which is shown")
-    print(f"{shown.step} leads to the root {shown.root}")
+    say(f"{shown.step} leads to the root {shown.root}")
     if args.model is None:
         return 0
     graph = open_model(args.model, dims=dims_of(args.dim), **reading(args), seed=args.seed).graph
@@ -110,5 +112,5 @@ def _shown(args: argparse.Namespace, shown: Disclosed) -> int:
     else:
         machine = machine_of(graph, shown.header, initial_of(shown.header), find)
         (done,) = replay(machine, (shown.step,), fused, find)
-    print(f"replayed: {done.outcome}{done.why and ', ' + done.why}")
+    say(f"replayed: {done.outcome}{done.why and ', ' + done.why}")
     return 0 if done.outcome == "equal" else 1

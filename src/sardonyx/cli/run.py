@@ -21,6 +21,7 @@ from sardonyx.cli.common import (
     progress,
     reading,
     refuse_beside,
+    say,
     statistics,
     thread_arguments,
     tuning,
@@ -132,10 +133,10 @@ def _labels(metadata: Mapping[str, str]) -> list[str]:
 def _show(opened: Opened, found: Mapping[str, Value], labels: Sequence[str], top: int) -> None:
     for name, value in found.items():
         if not isinstance(value, np.ndarray):
-            print(f"{name}: {value}")
+            say(f"{name}: {value}")
             continue
         shape = ", ".join(map(str, value.shape))
-        print(f"{name}: {value.dtype}[{shape}] {statistics(value)}")
+        say(f"{name}: {value.dtype}[{shape}] {statistics(value)}")
         if labels and value.ndim and value.shape[-1] == len(labels) and value.dtype.kind in "fV":
             _classes(value.reshape(-1, len(labels)), labels, top)
         elif value.size <= 16:
@@ -148,7 +149,7 @@ def _classes(scores: Array, labels: Sequence[str], top: int) -> None:
         wide = row.astype(np.float64)
         best = np.argsort(-wide, kind="stable")[:top]
         head = f"  {number}: " if len(scores) > 1 else "  "
-        print(head + ", ".join(f"{labels[i]} {wide[i]:.4g}" for i in best))
+        say(head + ", ".join(f"{labels[i]} {wide[i]:.4g}" for i in best))
     if len(scores) > 10:
         print(f"  ... and {len(scores) - 10} more")
 

@@ -13,6 +13,7 @@ from sardonyx.cli.common import (
     memory_text,
     model_arguments,
     reading,
+    say,
     some,
     statistics,
     type_of,
@@ -64,7 +65,7 @@ def execute(args: argparse.Namespace) -> int:
         machine.step()  # says which outputs have no value
     hidden = [name for name in args.show if name not in shown]
     if hidden:
-        print(f"not reached: {', '.join(hidden)}")
+        say(f"not reached: {', '.join(hidden)}")
     return 0
 
 
@@ -89,15 +90,15 @@ def _is(record: StepRecord, name: str) -> bool:
 
 
 def _step(machine: Machine, record: StepRecord) -> None:
-    print(f"{record.number}: {record.operation}")
+    say(f"{record.number}: {record.operation}")
     for access in record.reads:
-        print(f"   reads  {_place(access)}")
+        say(f"   reads  {_place(access)}")
     for access in record.writes:
-        print(f"   writes {_place(access)}: {statistics(machine.value(access.name))}")
+        say(f"   writes {_place(access)}: {statistics(machine.value(access.name))}")
     known = {access.name for access in record.writes}
     for name in filter(None, record.operation.outputs):
         if name not in known:
-            print(f"   writes {name}: {type_of(machine.graph, name)}")
+            say(f"   writes {name}: {type_of(machine.graph, name)}")
 
 
 def _place(access: Access) -> str:
@@ -107,4 +108,5 @@ def _place(access: Access) -> str:
 
 def _value(machine: Machine, name: str) -> None:
     text = np.array2string(machine.value(name), separator=", ", prefix="   ")
-    print(f"   {name} =\n   {text}")
+    say(f"   {name} =")
+    print(f"   {text}")

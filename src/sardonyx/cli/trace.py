@@ -15,6 +15,7 @@ from sardonyx.cli.common import (
     output_path,
     reading,
     refuse_beside,
+    say,
     size_text,
     whole_trace,
 )
@@ -46,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     """Writes the trace of one run, or one step of a trace."""
-    check_written("-o", args.output, args)
+    check_written("-o", args.output, args, "the model" if args.disclose is None else "the trace")
     if args.disclose is not None:
         refuse_beside(args, ("dim", "input"), "for a step of a trace (--disclose)")
         return _disclose(args)
@@ -67,12 +68,12 @@ def execute(args: argparse.Namespace) -> int:
         except RunError as error:
             trapped = error
     whole = read_trace(args.output.read_bytes())
-    print(f"{args.output}  {size_text(args.output.stat().st_size)}  {len(whole.steps)} steps")
-    print(f"root: {whole.footer['root']}")
+    say(f"{args.output}  {size_text(args.output.stat().st_size)}  {len(whole.steps)} steps")
+    say(f"root: {whole.footer['root']}")
     for step in whole.steps:
         raised = [kind for kind, flag in step.flags.items() if flag]
         if raised:
-            print(f"{step}: {', '.join(raised)}")
+            say(f"{step}: {', '.join(raised)}")
     if trapped is not None:
         raise trapped
     return 0
@@ -88,5 +89,5 @@ def _disclose(args: argparse.Namespace) -> int:
         found = {x.before: store.find(x.before) for x in step.reads}
         shown = {digest: value for digest, value in found.items() if value is not None}
     args.output.write_text(disclose(data, args.disclose, shown), encoding="ascii")
-    print(f"{args.output}  {step}, with {len(shown)} values; root: {whole.footer['root']}")
+    say(f"{args.output}  {step}, with {len(shown)} values; root: {whole.footer['root']}")
     return 0

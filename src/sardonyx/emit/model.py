@@ -18,7 +18,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described, escaped
 from sardonyx.emit.places import Places
-from sardonyx.emit.source import Body, Extent, Launch, Program, Source
+from sardonyx.emit.source import WRITTEN, Body, Extent, Launch, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.c99.prelude import END, prelude, tile_files
@@ -144,7 +144,7 @@ def _surroundings(parts: Sequence[str], wanted: str = "sx_threads") -> Iterator[
 
 def _main(parts: Sequence[str], more: str, elsewhere: bool) -> str:
     body = "\n".join(parts)
-    head = f"/* Written by Sardonyx. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
+    head = f"{WRITTEN}. Compile with\n   -O3 {CONTRACT_FLAGS} */\n"
     copies = "#include <string.h>\n" if "memcpy(" in body else ""
     include = '#include "model.h"\n'
     return f"{head}{include}{more}{copies}{prelude(body, elsewhere)}\n{body}{END}"

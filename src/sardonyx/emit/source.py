@@ -18,6 +18,8 @@ from sardonyx.plan import Plan
 from sardonyx.plan.outline import Slot
 from sardonyx.types import Array, TensorType
 
+WRITTEN = "/* Written by Sardonyx"  # how model.c begins, and an exported folder is known again
+
 
 class Body(Protocol):
     """A subgraph as a program, and the plan of its memory."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.errors import FeedError, SardonyxError, UnsupportedModel
+from sardonyx.errors import FeedError, SardonyxError, UnsupportedModel, shown
 from sardonyx.feeds import fitting
 from sardonyx.graph import Graph
 from sardonyx.ort.capi.onnxruntime_pybind11_state import InvalidArgument, status
@@ -54,9 +54,9 @@ def wanted(graph: Graph, names: Sequence[str] | None) -> list[str]:
     return list(names)
 
 
-def refused(message: str, cause: type[SardonyxError] = FeedError) -> SardonyxError:
-    """An InvalidArgument that is a `cause` too."""
-    return status(InvalidArgument, message, cause)
+def refused(*lines: str) -> SardonyxError:
+    """An InvalidArgument that is a FeedError too."""
+    return status(InvalidArgument, "\n".join(map(shown, lines)), FeedError)
 
 
 def _value(name: str, value: Any, expected: ValueType | None) -> Value:
@@ -116,9 +116,9 @@ def _check(name: str, array: Array, expected: TensorType) -> None:
     ]
     if wrong:
         raise refused(
-            f"Got invalid dimensions for input: {name} for the following indices\n"
-            + "\n".join(wrong)
-            + "\n Please fix either the inputs/outputs or the model."
+            f"Got invalid dimensions for input: {name} for the following indices",
+            *wrong,
+            " Please fix either the inputs/outputs or the model.",
         )
 
 

@@ -22,6 +22,8 @@ class Fail(SardonyxError):
 class InvalidArgument(SardonyxError):
     """2: a feed, a name or a model is not what was expected."""
 
+    several_lines = True
+
 
 class NoSuchFile(SardonyxError):
     """3: the model's file is not there."""
