@@ -228,6 +228,7 @@ LINEAR = "ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0]>(x)"
 SUPPORT = """ai.onnx.ml.SVMRegressor<coefficients = [1.0], kernel_params = [0.5, 0.0, 3.0],
     n_supports = 1, rho = [0.0], support_vectors = [1.0, 2.0, 3.0]>(x)"""
 LISTS = "[1.0, 2.0, 3.0]"
+HEADS_OF_2 = "q_num_heads = 2, kv_num_heads = 2"
 OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
     # inputs, node, sizes that fit, sizes that do not
     ("float[N,F] x", LINEAR, [(2, 3)], [(2, 2), (2, 4), (0, 2)]),
@@ -272,6 +273,26 @@ OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
         [(3, 4), (3, 1)],
         [(3, 2), (3, 5), (0, 5)],
     ),
+    (
+        "float[N,C,2] x, float[C] s",
+        "GroupNormalization<num_groups = 2>(x, s, s)",
+        [(3, 4), (3, 6)],
+        [(3, 5), (0, 5)],
+    ),
+    ("float[2,N,C] x", f"Attention<{HEADS_OF_2}>(x, x, x)", [(3, 4), (3, 6)], [(3, 5)]),
+    (
+        "float[2,N,C] x",
+        "com.microsoft.MultiHeadAttention<num_heads = 2>(x, x, x)",
+        [(3, 4), (3, 6)],
+        [(3, 5)],
+    ),
+    (
+        "float[2,1,C] x, int32[2] n, int32[1] m, float[9,P] c",
+        """com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, do_rotary = 1>
+           (x, , , , , n, m, c, c)""",
+        [(16, 2)],
+        [(15, 2)],
+    ),
 ]
 
 
@@ -280,7 +301,7 @@ def test_both_engines_decide_alike_what_symbols_left_open(
     inputs: str, node: str, fit: list[tuple[int, ...]], wrong: list[tuple[int, ...]]
 ) -> None:
     """What would be read in part, and what would be read past its end."""
-    head = '<ir_version: 10, opset_import: ["": 23, "ai.onnx.ml": 3]>'
+    head = '<ir_version: 10, opset_import: ["": 23, "ai.onnx.ml": 3, "com.microsoft": 1]>'
     body = f"g ({inputs}) => (y) <int64 two = {{2}}> {{ y = {node} }}"
     graph = load(onnx.parser.parse_model(f"{head} {body}").SerializeToString())
     names = list(graph.symbols)
