@@ -115,7 +115,11 @@ def grouped(checks: Sequence[Callable[[], None]]) -> None:
     """Runs them all; what they compile is compiled together."""
     batch = Batch()
     fake = SimpleNamespace(
-        library=batch.library, load=lambda x: x, mapped=build.mapped, Progress=build.Progress
+        library=batch.library,
+        load=lambda x: x,
+        mapped=build.mapped,
+        rows_of_bytes=build.rows_of_bytes,
+        Progress=build.Progress,
     )
     native.build, native.os = fake, SimpleNamespace(cpu_count=lambda: 1)
     try:

@@ -126,3 +126,14 @@ def test_reductions_of_what_is_turned(op: str, dtype: type) -> None:
     turned = net.op("Transpose", net.feed("x", x), perm=[2, 0, 1])
     net.give(*(net.op(op, turned, np.array(axes, np.int64)) for axes in ([0, 2], [1], [0, 1, 2])))
     check_engines(net)
+
+
+def test_a_weight_times_a_symbolic_size_is_known_in_each_run_alone() -> None:
+    net = Net()
+    x = net.feed("x", np.ones((2, 3), np.float32))
+    size = net.op("Cast", net.op("Shape", x, start=1), to=1)
+    net.give(net.op("Mul", x, net.op("Mul", np.array([2.5], np.float32), size)))
+    engine = NativeEngine(net.graph(sizes={3: "n"}))
+    for n in (3, 5):
+        y = engine.run({"x": np.ones((2, n), np.float32)})[net.outputs[0]]
+        assert (y == np.float32(2.5 * n)).all()

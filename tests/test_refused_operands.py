@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from op_runs import as_operand, version
 
 from sardonyx import types as t
-from sardonyx.dims import symbol
+from sardonyx.dims import evaluate, symbol
 from sardonyx.engines import make_engine
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, operand
@@ -217,3 +217,105 @@ def test_both_engines_say_that_an_empty_axis_has_nothing_to_repeat(
     assert said[0] == said[1]
     rule = f"Pad 'pad': mode '{mode}' repeats what is left of axis 1: "
     assert said[0].startswith(f"{rule}its size is 0, expected at least 1; where x0 = 'x' float32[2")
+
+
+BIN = "nodes_modes = ['BRANCH_LEQ', 'LEAF', 'LEAF'], nodes_treeids = [0, 0, 0]"
+TREE = f"""ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, {BIN}, nodes_nodeids = [0, 1, 2],
+    nodes_featureids = [2, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
+    nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0], target_nodeids = [1, 2],
+    target_ids = [0, 0], target_weights = [1.0, 2.0]>(x)""".replace("'", '"')
+LINEAR = "ai.onnx.ml.LinearRegressor<coefficients = [1.0, 2.0, 3.0]>(x)"
+SUPPORT = """ai.onnx.ml.SVMRegressor<coefficients = [1.0], kernel_params = [0.5, 0.0, 3.0],
+    n_supports = 1, rho = [0.0], support_vectors = [1.0, 2.0, 3.0]>(x)"""
+LISTS = "[1.0, 2.0, 3.0]"
+HEADS_OF_2 = "q_num_heads = 2, kv_num_heads = 2"
+OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
+    # inputs, node, sizes that fit, sizes that do not
+    ("float[N,F] x", LINEAR, [(2, 3)], [(2, 2), (2, 4), (0, 2)]),
+    ("float[N,F] x", SUPPORT, [(2, 3)], [(2, 2), (2, 4), (0, 2)]),
+    ("float[N,F] x", TREE, [(2, 3), (2, 4)], [(2, 2), (0, 2)]),
+    ("float[N,F] x", f"ai.onnx.ml.Scaler<scale = {LISTS}>(x)", [(2, 3)], [(2, 2), (0, 2)]),
+    (
+        "float[N,F] x",
+        f"ai.onnx.ml.Imputer<imputed_value_floats = {LISTS}>(x)",
+        [(2, 3)],
+        [(2, 2), (0, 2)],
+    ),
+    ("int64[N] x, float[F] v", "OneHot(x, two, v)", [(3, 2)], [(3, 1), (3, 3), (0, 3)]),
+    (
+        "float[1,1,H,4] x, float[R,F] r, int64[I] i",
+        "RoiAlign(x, r, i)",
+        [(5, 2, 4, 2)],
+        [(5, 2, 3, 2), (5, 2, 5, 2), (5, 2, 4, 1), (5, 2, 4, 3), (5, 0, 3, 0)],
+    ),
+    (
+        "float[1,1,H,4] x, float[R,F] r",
+        "MaxRoiPool<pooled_shape = [1, 1]>(x, r)",
+        [(5, 2, 5)],
+        [(5, 2, 4), (5, 2, 6), (5, 0, 4)],
+    ),
+    (
+        "uint8[M,4] x, uint8[4,N] w, uint8[P] p",
+        "MatMulInteger(x, w, p)",
+        [(3, 2, 3), (3, 2, 1), (1, 2, 1)],
+        [(3, 2, 2), (1, 2, 3), (0, 2, 3)],
+    ),
+    ("float[M,4] x, float[P] p", "PRelu(x, p)", [(3, 4), (3, 1)], [(3, 2), (3, 5), (0, 5)]),
+    (
+        "float[M,N] x, float[P] p",
+        "LayerNormalization(x, p)",
+        [(3, 4, 4), (3, 4, 1)],
+        [(3, 4, 2), (3, 4, 5), (0, 4, 5)],
+    ),
+    (
+        "float[M,4] x, float[P] p",
+        "RMSNormalization<axis = 0>(x, p)",
+        [(3, 4), (3, 1)],
+        [(3, 2), (3, 5), (0, 5)],
+    ),
+    (
+        "float[N,C,2] x, float[C] s",
+        "GroupNormalization<num_groups = 2>(x, s, s)",
+        [(3, 4), (3, 6)],
+        [(3, 5), (0, 5)],
+    ),
+    ("float[2,N,C] x", f"Attention<{HEADS_OF_2}>(x, x, x)", [(3, 4), (3, 6)], [(3, 5)]),
+    (
+        "float[2,N,C] x",
+        "com.microsoft.MultiHeadAttention<num_heads = 2>(x, x, x)",
+        [(3, 4), (3, 6)],
+        [(3, 5)],
+    ),
+    (
+        "float[2,1,C] x, int32[2] n, int32[1] m, float[9,P] c",
+        """com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1, do_rotary = 1>
+           (x, , , , , n, m, c, c)""",
+        [(16, 2)],
+        [(15, 2)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("inputs", "node", "fit", "wrong"), OPEN)
+def test_both_engines_decide_alike_what_symbols_left_open(
+    inputs: str, node: str, fit: list[tuple[int, ...]], wrong: list[tuple[int, ...]]
+) -> None:
+    """What would be read in part, and what would be read past its end."""
+    head = '<ir_version: 10, opset_import: ["": 23, "ai.onnx.ml": 3, "com.microsoft": 1]>'
+    body = f"g ({inputs}) => (y) <int64 two = {{2}}> {{ y = {node} }}"
+    graph = load(onnx.parser.parse_model(f"{head} {body}").SerializeToString())
+    names = list(graph.symbols)
+    machine, native = make_engine(graph, "machine"), make_engine(graph, "native")
+    for sizes in (*fit, *wrong):
+        given = dict(zip(names, sizes, strict=True))
+        feeds = {}
+        for name in graph.inputs:
+            kind = graph.types[name]
+            shape = [evaluate(d, given) for d in kind.shape]
+            feeds[name] = np.zeros(shape, kind.dtype.numpy)
+        if sizes in fit:
+            assert machine.run(feeds)["y"].tobytes() == native.run(feeds)["y"].tobytes()
+            continue
+        for engine in (machine, native):
+            with pytest.raises(InvalidModel):
+                engine.run(feeds)

@@ -308,3 +308,13 @@ def test_an_input_that_nothing_reads_has_the_sizes_of_the_others(kind: Any) -> N
     feeds = {"x": np.ones(2, np.float32), "unread": np.ones(3, np.float32)}
     with pytest.raises(FeedError, match=r"'unread'.*n=2"):
         make_engine(graph, kind).run(feeds)
+
+
+@pytest.mark.parametrize("kind", ["machine", "native"])
+def test_a_default_that_decides_sizes_is_replaced_by_what_is_fed(kind: str) -> None:
+    """Also once other values have decided the same sizes before."""
+    sign = "(int64 a, int64 b) => (int64[n] y) <int64 a = {1}, int64 c = {1}>"
+    engine = make_engine(load(model(sign, "r = Range(a, b, c) y = Neg(r)")), kind)
+    for a, b in ((None, 4), (0, 4), (None, 2), (3, 5), (None, 4), (2, 4)):
+        feeds = {"b": np.array(b)} | ({} if a is None else {"a": np.array(a)})
+        assert engine.run(feeds)["y"].tolist() == [-x for x in range(1 if a is None else a, b)]

@@ -217,7 +217,8 @@ class Stages:
         types, values = _concrete(graph, env)
         deciding = tuple((n, values[n].tobytes()) for n in sizes if n in values)
         key = (*general, tuple(v.shape for v in values.values()))
-        if self._changes(key, deciding):
+        replaceable = any(n in graph.overridable for n in sizes)  # `bind` would fix their defaults
+        if self._changes(key, deciding) and not replaceable:
             if key not in self._found:
                 flexible = with_symbolic_values(bind(graph, types, {}))
                 ready = _determined(flexible, kernels)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Poly, at_least, extreme, product
+from sardonyx.dims import Dim, Extreme, Poly, at_least, extreme, product
 from sardonyx.errors import InternalError, InvalidModel, Undetermined
 from sardonyx.kernel.expr import (
     Axis,
@@ -77,14 +77,19 @@ class Tensor:
     def broadcast(self, index: Sequence[Operand]) -> Expr:
         """The element that NumPy broadcasting to the index's rank, and its axes, puts there.
 
-        Raises InvalidModel where the shape does not broadcast to them.
+        Raises InvalidModel where the shape does not broadcast to them, Undetermined where that
+        depends on symbolic dims.
         """
         if self.rank > len(index):
             raise InvalidModel(f"{_text(self.shape)} does not broadcast to rank {len(index)}")
         kept = list(zip(self.shape, tuple(index)[len(index) - self.rank :], strict=True))
         for d, i in kept:
-            if d != 1 and isinstance(i, Axis) and _differ(d, i.extent):
+            if d == 1 or not isinstance(i, Axis):
+                continue
+            if _differ(d, i.extent):
                 raise InvalidModel(f"{_text(self.shape)} does not broadcast: {d} is not {i.extent}")
+            if d != i.extent and not is_cut(d, i.extent):
+                raise Undetermined(f"whether {d} broadcasts to {i.extent} depends on symbolic dims")
         return self[tuple(0 if d == 1 else i for d, i in kept)]
 
     def reshaped(self, shape: Sequence[Dim]) -> Tensor:
@@ -171,6 +176,8 @@ class Builder:
             message = f"the shape of {what}, {_text(x.shape)}, does not broadcast to {_text(shape)}"
             raise InvalidModel(message)
         for a, b in pairs:
+            if a != b and not at_least(a, 2) and a != 1:
+                raise Undetermined(f"whether the size {a} of {what} is 1 depends on symbolic dims")
             if a != 1:
                 self.need_equal(a, b, what)
 
@@ -347,6 +354,19 @@ def _needed(body: tuple[Stmt, ...], wanted: set[Buffer]) -> tuple[Stmt, ...]:
 def _differ(a: Dim, b: Dim) -> bool:
     """Whether sizes are not equal for any value of the symbols."""
     return a != b and isinstance(a - b, int)
+
+
+def is_cut(d: Dim, whole: Dim) -> bool:
+    """Whether d is the least of `whole` and of what is 2 or more: positions of which as many are
+    taken as there are tokens. It broadcasts only where it is all of `whole`; loads trap elsewhere.
+    """
+    if isinstance(d, int) or len(d.terms) != 1:
+        return False
+    ((mono, times),) = d.terms
+    match mono:
+        case (Extreme("min", a, b),) if times == 1:
+            return (a == whole and at_least(b, 2)) or (b == whole and at_least(a, 2))
+    return False
 
 
 def _text(shape: Sequence[Dim]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Extreme, at_least
+from sardonyx.dims import Dim, at_least
 from sardonyx.errors import InvalidModel, Undetermined, UnsupportedModel
-from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.build import Builder, Tensor, is_cut
 from sardonyx.kernel.expr import Expr, Operand, alu, lift
 from sardonyx.types import DType
 
@@ -41,7 +41,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def _broadcast_dim(dims: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Dim:
     rest = list(dict.fromkeys(d for d in dims if d != 1))
-    rest = [d for d in rest if not any(_is_cut(d, other) for other in rest)]
+    rest = [d for d in rest if not any(is_cut(d, other) for other in rest)]
     if len(rest) <= 1:
         return rest[0] if rest else 1
     a, b = rest[0], rest[1]
@@ -52,19 +52,6 @@ def _broadcast_dim(dims: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Dim:
             text = " and ".join(f"({', '.join(map(str, s))})" for s in shapes)
             raise InvalidModel(f"the shapes {text} do not broadcast")
     raise Undetermined(f"whether {a} and {b} broadcast depends on symbolic dims")
-
-
-def _is_cut(d: Dim, whole: Dim) -> bool:
-    """Whether d is the least of `whole` and of what is 2 or more: positions of which as many are
-    taken as there are tokens. It broadcasts only where it is all of `whole`; loads trap elsewhere.
-    """
-    if isinstance(d, int) or len(d.terms) != 1:
-        return False
-    ((mono, times),) = d.terms
-    match mono:
-        case (Extreme("min", a, b),) if times == 1:
-            return (a == whole and at_least(b, 2)) or (b == whole and at_least(a, 2))
-    return False
 
 
 def elementwise(

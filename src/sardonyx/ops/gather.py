@@ -65,6 +65,7 @@ def one_hot(
     else:
         (size,) = depth.ints()
     a = normalize_axis(axis, indices.rank + 1)
+    k.need_shape(values, (2,), "values")
 
     def element(*i: Axis) -> Expr:
         hot = wrapped(indices[(*i[:a], *i[a + 1 :])], size).eq(i[a])

@@ -40,13 +40,9 @@ def in_type(k: Builder, x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else k.compute(x.shape, lambda *i: x[i].cast(dtype), dtype)
 
 
-def columns(x: Tensor, expected: int, what: str) -> None:
-    """Refuses a matrix whose number of columns is known and another."""
-    found = x.shape[-1]
-    need(
-        not isinstance(found, int) or found == expected,
-        f"the input has {found} features, {what} {expected}",
-    )
+def columns(k: Builder, x: Tensor, expected: int, what: str) -> None:
+    """Refuses a matrix that has another number of columns."""
+    k.need_equal(x.shape[-1], expected, f"the features of the input and those that {what}")
 
 
 def table(values: Sequence[float] | Array | None, dtype: DType) -> Array:

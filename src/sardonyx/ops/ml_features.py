@@ -92,10 +92,8 @@ def imputer(
     values = k.constant(_fitting(given or (), X.dtype))
     count = values.shape[0]
     last = X.shape[-1]
-    need(
-        count == 1 or not isinstance(last, int) or last == count,
-        f"there are {count} imputed values for {last} features",
-    )
+    if count != 1:
+        k.need_equal(last, count, "the features and the imputed values")
     old = lift(replaced_value_float if real else replaced_value_int64, X.dtype)
     missing = real and bool(np.isnan(replaced_value_float))
 
@@ -193,8 +191,8 @@ def scaler(
     wide, last = _wide(X), X.shape[-1]
     lists = [table(v, wide) for v in (offset, scale)]
     for values in lists:
-        fits = len(values) <= 1 or not isinstance(last, int) or len(values) == last
-        need(fits, f"there are {len(values)} offsets or scales for {last} features")
+        if len(values) > 1:
+            k.need_equal(last, len(values), "the features and the offsets or scales")
     shift, factor = (k.constant(v) if len(v) else None for v in lists)
 
     def element(*i: Axis) -> Expr:

@@ -97,7 +97,7 @@ def affine(k: Builder, x: Tensor, weights: Array, outputs: int, offsets: Array) 
     need(len(offsets) in (0, outputs), f"there are {len(offsets)} offsets for {outputs} scores")
     features = len(weights) // outputs
     given = rows(x)
-    columns(given, features, "the coefficients are for")
+    columns(k, given, features, "the coefficients are for")
     given = in_type(k, given, t.float32)
     w = k.constant(np.ascontiguousarray(weights.reshape(outputs, features).T))
     b = k.constant(offsets) if len(offsets) else None

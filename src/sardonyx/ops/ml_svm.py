@@ -144,7 +144,7 @@ def similar(
         return _shaped(k, affine(k, x, vectors, count, offsets), kind, (gamma, coef0, degree))
     given = rows(x)
     features = len(vectors) // count
-    columns(given, features, "the support vectors have")
+    columns(k, given, features, "the support vectors have")
     given, held = in_type(k, given, t.float32), k.constant(vectors.reshape(count, features).T)
 
     def near(i: Axis, v: Axis) -> Expr:

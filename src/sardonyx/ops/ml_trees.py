@@ -214,10 +214,8 @@ def _either(values: Floats, tensor: Array | None, name: str) -> Any:
 def _features(k: Builder, x: Tensor, wide: DType, forest: Forest) -> Tensor:
     """The input as a matrix that has every feature which the forest asks for."""
     given = rows(x)
-    found = given.shape[1]
-    if isinstance(found, int):
-        need(found > 0 or forest.features == 0, "the input has no features")
-        need(found >= forest.features, f"a node tests feature {forest.features - 1} of {found}")
+    what = f"a node tests feature {forest.features - 1}: the number of features"
+    k.need_least(given.shape[1], forest.features, what)
     return in_type(k, given, wide)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.dims import Dim, divide, extreme, product
-from sardonyx.errors import InvalidModel, Undetermined
+from sardonyx.dims import Dim, extreme, product
+from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, where
 from sardonyx.ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from sardonyx.ops.index import replaced
 from sardonyx.ops.registry import operator
-from sardonyx.ops.sizes import agree, ceil_div, clamp, is_negative
+from sardonyx.ops.sizes import agree, ceil_div, clamp, is_negative, quotient
 
 FAR = 2**31 - 1  # a Slice writes "to the end" as this or a larger number
 
@@ -140,12 +140,7 @@ def _split(k: Builder, x: Tensor, axis: int, sizes: Sequence[Dim] | None) -> tup
 
 
 def _equal_parts(total: Dim, parts: int) -> list[Dim]:
-    size = divide(total, parts)
-    if size is not None:
-        return [size] * parts
-    if isinstance(total, int):
-        raise InvalidModel(f"{total} does not split into {parts} equal parts")
-    raise Undetermined(f"whether {parts} divides {total} depends on symbolic dims")
+    return [quotient(total, parts, f"{total} does not split into {parts} equal parts")] * parts
 
 
 def _taken(k: Builder, x: Tensor, axis: int, start: Dim, size: Dim) -> Tensor:

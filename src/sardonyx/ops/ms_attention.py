@@ -12,14 +12,14 @@ from math import sqrt
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, divide
+from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
 from sardonyx.ops.common import compute_type
 from sardonyx.ops.ms_common import contrib, refuse
 from sardonyx.ops.ms_matmul import matmul_integer_to_float
-from sardonyx.ops.sizes import agree, numbers
+from sardonyx.ops.sizes import agree, numbers, quotient
 from sardonyx.ops.softmax import softmax
 from sardonyx.types import DType
 
@@ -39,9 +39,9 @@ class Heads:
 def heads_of(x: Tensor, count: int, first: Dim = 0, size: Dim | None = None) -> Heads:
     """Heads that stand side by side on the last axis of x (batch, sequence, ...), from element
     `first` on, each of `size` elements (by default what `count` of them share)."""
-    each = divide(x.shape[2], count) if size is None else size
+    each = size
     if each is None:
-        raise InvalidModel(f"{x.shape[2]} elements do not make {count} heads")
+        each = quotient(x.shape[2], count, f"{x.shape[2]} elements do not make {count} heads")
     shape = (x.shape[0], count, x.shape[1], each)
     return Heads(shape, lambda b, n, s, h: x[b, s, lift(n) * each + h + first])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, divide, extreme, product
+from sardonyx.dims import Dim, extreme, product
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
@@ -21,7 +21,7 @@ from sardonyx.ops.ms_attention import (
 )
 from sardonyx.ops.ms_common import contrib, needed, refuse
 from sardonyx.ops.rotary import Turn, embedded, gathered, places_of, rotate
-from sardonyx.ops.sizes import numbers
+from sardonyx.ops.sizes import numbers, quotient
 from sardonyx.types import DType
 
 
@@ -162,9 +162,8 @@ def _grouped_parts(
     """The heads of Q, K and V, which are side by side on the query's last axis without a key."""
     if key is not None and value is not None:
         return heads_of(query, count), heads_of(key, shared), heads_of(value, shared)
-    size = divide(query.shape[2], count + 2 * shared)
-    if size is None:
-        raise InvalidModel(f"{query.shape[2]} elements do not make Q, K and V")
+    width = query.shape[2]
+    size = quotient(width, count + 2 * shared, f"{width} elements do not make Q, K and V")
     starts: tuple[Dim, ...] = (0, size * count, size * (count + shared))
     q, keys, values = (
         heads_of(query, n, start, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, floordiv, product
+from sardonyx.dims import Dim, product
 from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
@@ -21,6 +21,7 @@ from sardonyx.ops.common import (
 )
 from sardonyx.ops.elementwise import root, square
 from sardonyx.ops.registry import operator
+from sardonyx.ops.sizes import quotient
 
 
 def mean_along(k: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
@@ -152,10 +153,7 @@ def group_normalization(
 
 
 def channels_per_group(x: Tensor, groups: int) -> Dim:
-    size = floordiv(x.shape[1], groups)
-    if size * groups != x.shape[1]:
-        raise InvalidModel(f"{x.shape[1]} channels do not make {groups} equal groups")
-    return size
+    return quotient(x.shape[1], groups, f"{x.shape[1]} channels do not make {groups} equal groups")
 
 
 def _grouped(k: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float) -> Tensor:

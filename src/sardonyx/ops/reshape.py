@@ -9,7 +9,7 @@ from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.ops.common import normalize_axes, one_of
 from sardonyx.ops.registry import operator
-from sardonyx.ops.sizes import agree
+from sardonyx.ops.sizes import agree, quotient
 
 
 @operator("Reshape", 1)
@@ -133,9 +133,4 @@ def _four(x: Tensor) -> tuple[Dim, ...]:
 
 
 def _divided(d: Dim, by: int) -> Dim:
-    found = divide(d, by)
-    if found is not None:
-        return found
-    if isinstance(d, int):
-        raise InvalidModel(f"blocksize: {by} does not divide {d}")
-    raise Undetermined(f"whether {by} divides {d} depends on symbolic dims")
+    return quotient(d, by, f"blocksize: {by} does not divide {d}")

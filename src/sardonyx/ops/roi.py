@@ -103,6 +103,8 @@ def _align(
     a window of twice the image holds all that are not zero."""
     if mode not in ("avg", "max"):
         raise InvalidModel(f"mode {mode!r} is not avg or max")
+    k.need_shape(rois, (rois.shape[0], 4), "rois")
+    k.need_shape(batch, (rois.shape[0],), "batch_indices")
     height, width = x.shape[2:]
     grid = _grid(k, rois, size, sampling_ratio, scale, half_pixel, (height, width))
 
@@ -267,6 +269,7 @@ def max_roi_pool(
     """The maximum in each bin of each region (batch, x1, y1, x2, y2), both corners rounded and
     inside; an empty bin is 0."""
     rows, columns = pooled_shape
+    k.need_shape(rois, (rois.shape[0], 5), "rois")
     wide, image = compute_type(x.dtype), x.shape[2:]
     images = _images(k, x, rois, lambda n: cast(rois[n, 0], wide))
     pixels = x.reshaped((product(x.shape),))

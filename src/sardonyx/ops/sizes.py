@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.dims import Dim, at_least, extreme, floordiv
+from sardonyx.dims import Dim, at_least, divide, extreme, floordiv
 from sardonyx.errors import InvalidModel, Undetermined
 
 
@@ -33,6 +33,17 @@ def agree(a: Dim, b: Dim, what: str) -> Dim:
     if isinstance(a - b, int):
         raise InvalidModel(f"{what}: {a} and {b} differ")
     raise Undetermined(f"{what}: whether {a} and {b} are equal depends on symbolic dims")
+
+
+def quotient(d: Dim, by: int, message: str) -> Dim:
+    """d / by, which must be whole: InvalidModel where it is not, Undetermined where symbolic dims
+    leave it open."""
+    found = divide(d, by)
+    if found is not None:
+        return found
+    if isinstance(d, int) or by == 0:
+        raise InvalidModel(message)
+    raise Undetermined(f"whether {by} divides {d} depends on symbolic dims")
 
 
 def is_negative(d: Dim) -> bool:

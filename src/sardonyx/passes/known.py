@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Load, alu
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Fold, Load, Size, alu
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
@@ -127,7 +127,9 @@ def _is_fixed(e: Expr, known: Known, fixed: Mapping[int, bool]) -> bool:
             return all(fixed[id(a)] for a in args)
         case Cast(x):
             return fixed[id(x)]
-    return isinstance(e, Axis) or not children(e)
+        case Size(dim):
+            return isinstance(dim, int)
+    return isinstance(e, Axis | Const)
 
 
 def _largest(root: Expr, fixed: Mapping[int, bool]) -> list[Expr]:
