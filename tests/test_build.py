@@ -181,6 +181,23 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(
         build.library(FILES)
 
 
+def test_a_cache_may_be_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SARDONYX_CACHE", ".")
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_a_user_without_a_folder_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SARDONYX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", home)
+    with pytest.raises(BuildError, match=r"HOME is not set.*SARDONYX_CACHE can name one"):
+        build.library(FILES)
+
+
 @pytest.mark.slow
 def test_the_zig_wheel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ziglang")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +71,53 @@ def test_compile_writes_over_what_it_wrote_and_into_an_empty_folder(capsys: Shel
     assert main(["compile", "net.onnx", "-o", "empty", "--trace"]) == 0
     assert main(["compile", "net.onnx", "-o", "empty"]) == 0
     assert Path("empty/main.c").read_text() == "int main(void);\n"
+
+
+def test_compile_knows_again_whatever_it_wrote(capsys: Shell) -> None:
+    model = """<ir_version: 10, opset_import: ["" : 21]> g (float[1, 3] x) => (float[1, 2] y)
+        <float[3, 2] w = {1, 2, 3, 4, 5, 6}> { y = MatMul(x, w) }"""
+    Path("row.onnxtxt").write_text(model)
+    assert main(["compile", "row.onnxtxt", "-o", "row"]) == 0
+    assert Path("row/model.c").read_text().startswith("#define SX_ONE_ROW")
+    assert main(["compile", "net.onnx", "-o", "row"]) == 0
+
+
+FULL = [
+    ("check", "net.onnx", "--output"),
+    ("extract", "net.onnx", "--inputs", "h", "--outputs", "y", "-o"),
+    ("legalize", "net.onnx", "-o"),
+    ("trace", "net.onnx", "-o"),
+    ("trace", "run.jsonl", "--disclose", "0", "-o"),
+]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", FULL)
+def test_a_full_disk_is_told_with_the_file(command: tuple[str, ...], capsys: Shell) -> None:
+    assert main(["trace", "net.onnx", "-o", "run.jsonl"]) == 0
+    capsys.readouterr()
+    assert main([*command, "/dev/full"]) == 2
+    assert "error: /dev/full: No space left on device\n" in capsys.readouterr().err
+
+
+def test_a_standard_output_that_is_closed_is_no_error() -> None:
+    command = [sys.executable, "-m", "sardonyx", "info", "net.onnx"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_schedules_that_cannot_be_written_are_told_before_they_are_measured(
+    capsys: Shell,
+) -> None:
+    fails(capsys, "expected a file in a folder", "run", "net.onnx", "--tune", "--schedule", "no/s")
+    command = ("run", "net.onnx", "--tune", "--schedule", "net.onnx")
+    fails(capsys, "--schedule net.onnx is the model itself", *command)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero")
+def test_schedules_are_read_from_a_regular_file(capsys: Shell) -> None:
+    command = ("run", "net.onnx", "--engine", "native", "--schedule", "/dev/zero")
+    fails(capsys, "/dev/zero is no file of schedules: it is no regular file", *command)
 
 
 LOST: list[tuple[tuple[str, ...], str]] = [

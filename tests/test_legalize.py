@@ -17,6 +17,7 @@ from sardonyx.checker import check
 from sardonyx.checker.rules.container import _function
 from sardonyx.checker.samples import model
 from sardonyx.cli import main
+from sardonyx.errors import BuildError
 from sardonyx.legalize import FIXES, Legalized, legalize
 from sardonyx.legalize.verify import differences, feeds_of, run
 from sardonyx.legalize.work import Work
@@ -382,3 +383,11 @@ def test_squeezenet_becomes_a_model_of_the_profile() -> None:
     assert done.changes[-1].equal
     assert done.report.conforms
     assert {f.rule for f in done.report.findings} == {"G12"}  # GlobalAveragePool has no document
+
+
+def test_a_compiler_that_is_not_there_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    model = """<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y)
+        { y = Neg(x) }"""
+    with pytest.raises(BuildError, match="no-such-compiler"):
+        legalize(onnx.parser.parse_model(model), engine="native")

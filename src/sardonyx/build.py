@@ -52,15 +52,22 @@ Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
 def cache_folder() -> Path:
-    """The cache; it need not exist yet."""
+    """The cache; it need not exist yet. BuildError where nothing names one."""
     given = os.environ.get("SARDONYX_CACHE")
     if given:
-        return Path(given)
-    if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home() / "AppData" / "Local")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "sardonyx"
+        return Path(given).absolute()  # without a folder, a library is looked for elsewhere
+    base = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    return (Path(base).absolute() if base else _user_cache()) / "sardonyx"
+
+
+def _user_cache() -> Path:
+    try:
+        return Path.home() / ("AppData/Local" if os.name == "nt" else ".cache")
+    except RuntimeError as error:
+        raise BuildError(
+            "compiled libraries have no place: HOME is not set, and the user has no folder; "
+            "SARDONYX_CACHE can name one"
+        ) from error
 
 
 def _ours(folder: Path) -> list[Path]:

@@ -194,6 +194,8 @@ def _values(program: Program) -> dict[str, Array]:
 
 def read(path: Path) -> Table:
     """A file of choices. SardonyxError where it is none."""
+    if path.exists() and not path.is_file():
+        raise SardonyxError(f"{path} is no file of schedules: it is no regular file")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         table = {str(s): Choice(*map(int, numbers)) for s, numbers in found["schedules"].items()}

@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return 0
         code = import_module(f"sardonyx.cli.{args.command}").execute(args)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed before
+            sys.stdout.flush()
     except SardonyxError as error:
         return _fail(str(error))
     except MemoryError as error:

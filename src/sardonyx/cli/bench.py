@@ -25,6 +25,7 @@ from sardonyx.cli.common import (
     thread_arguments,
     tuning,
     tuning_arguments,
+    writing,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -145,9 +146,11 @@ def execute(args: argparse.Namespace) -> int:
         result["runtimes"] = {n: _figures(one, roof, args.threads) for n, one in found.items()}
         if roof is not None:
             result |= asdict(roof)
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        with writing(args.json):
+            args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.markdown is not None:
-        args.markdown.write_text(_markdown(rows, _title(found, args.threads), roof), "utf-8")
+        with writing(args.markdown):
+            args.markdown.write_text(_markdown(rows, _title(found, args.threads), roof), "utf-8")
     if args.plot is not None:
         _plot(found, roof, args)
     if args.profile is not None:
@@ -277,7 +280,8 @@ def _figures(one: _Measured, roof: _Roof | None, threads: int) -> Result:
 
 def _profile(runs: Sequence[Sequence[Timing]], path: Path) -> None:
     """Writes the timings, and prints those that take longest."""
-    path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
+    with writing(path):
+        path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
     if len({len(run) for run in runs}) != 1 or not runs[0]:
         say(f"profile {path}")
         return

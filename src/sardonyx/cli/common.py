@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -105,6 +106,17 @@ def check_written(
             raise FeedError(f"{option} {path} is {what} itself; choose another file")
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Around what writes a file: an OSError that does not name it (a full disk) does then."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def model_path(text: str) -> Path:
     """The type of --output for a model; FeedError for what would be read as ONNX text."""
     path = output_path(text)
@@ -162,9 +174,11 @@ def tuning_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tuning(args: argparse.Namespace) -> Tuning:
-    """What --tune and --schedule say."""
+    """What --tune and --schedule say; FeedError where no schedules could be written there."""
     from sardonyx.settings import Tuning
 
+    if args.tune:
+        check_written("--schedule", args.schedule, args)
     return Tuning(args.tune, args.schedule)
 
 

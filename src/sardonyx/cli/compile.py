@@ -22,6 +22,7 @@ from sardonyx.cli.common import (
     size_text,
     tuning,
     tuning_arguments,
+    writing,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
@@ -142,10 +143,12 @@ def _traced(args: argparse.Namespace, opened: Opened) -> int:
     paths = export(made.program, source, args.output, given, [np.asarray(x) for x in results])
     for name, text in made.files.items():
         paths.append(args.output / name)
-        paths[-1].write_text(text, encoding="utf-8", newline="\n")
+        with writing(paths[-1]):
+            paths[-1].write_text(text, encoding="utf-8", newline="\n")
     for i, value in enumerate(given):
         paths.append(args.output / f"input{i}.bin")
-        paths[-1].write_bytes(elements(in_memory(value)))
+        with writing(paths[-1]):
+            paths[-1].write_bytes(elements(in_memory(value)))
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:

@@ -45,9 +45,14 @@ def execute(args: argparse.Namespace) -> int:
 
 def _cache() -> tuple[str, bool]:
     """The cache, and whether it can be one."""
-    folder = build.cache_folder()
+    try:
+        folder = build.cache_folder()
+    except BuildError as error:
+        return str(error), False
     if folder.exists() and not folder.is_dir():
         return f"{folder}, which is no folder: SARDONYX_CACHE can name another", False
+    if folder.exists() and not os.access(folder, os.W_OK):
+        return f"{folder}, where nothing can be written: SARDONYX_CACHE can name another", False
     try:
         size = sum(path.stat().st_size for path in folder.glob("*"))
     except OSError:

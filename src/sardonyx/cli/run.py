@@ -27,6 +27,7 @@ from sardonyx.cli.common import (
     tuning,
     tuning_arguments,
     type_of,
+    writing,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -84,7 +85,7 @@ def execute(args: argparse.Namespace) -> int:
     if any(is_seeded(op) for op in opened.graph.operations):
         print(f"seed    {args.seed} (of random operators)")
     if args.output is not None:
-        with args.output.open("wb") as file:
+        with writing(args.output), args.output.open("wb") as file:
             np.savez(file, allow_pickle=False, **_savable(found))
     return 0
 

@@ -67,7 +67,7 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise FeedError(f"-o {folder}: expected a folder, or a name for a new one")
     there, before = sorted(path.name for path in folder.iterdir()), folder / "model.c"
-    if not there or (before.is_file() and _head(before) == WRITTEN.encode()):
+    if not there or (before.is_file() and WRITTEN.encode() in _head(before)):
         return
     raise FeedError(
         f"-o {folder}: it holds {there[0]}{f' and {len(there) - 1} more' if there[1:] else ''}, "
@@ -78,7 +78,7 @@ def check_folder(folder: Path) -> None:
 
 def _head(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(len(WRITTEN))
+        return file.read(1000)
 
 
 def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> None:

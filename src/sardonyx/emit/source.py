@@ -18,7 +18,9 @@ from sardonyx.plan import Plan
 from sardonyx.plan.outline import Slot
 from sardonyx.types import Array, TensorType
 
-WRITTEN = "/* Written by Sardonyx"  # how model.c begins, and an exported folder is known again
+WRITTEN = (
+    "/* Written by Sardonyx"  # at the head of model.c: by it an exported folder is known again
+)
 
 
 class Body(Protocol):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.engines import make_engine
-from sardonyx.errors import SardonyxError
+from sardonyx.errors import BuildError, SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.settings import Kind
 from sardonyx.types import Array, DType, Value, string
@@ -98,9 +98,12 @@ def _limits(source: np.random.Generator, graph: Graph, name: str) -> Array:
 
 
 def run(graph: Graph, sets: Sequence[Feeds], kind: Kind = "machine") -> Evidence:
-    """What a graph gives for each of the feeds that it has inputs for."""
+    """What a graph gives for each of the feeds that it has inputs for. BuildError where nothing can
+    be compiled, which says nothing of the graph."""
     try:
         engine = make_engine(graph, kind)
+    except BuildError:
+        raise
     except SardonyxError as error:
         return Evidence(("refused",) * len(sets), str(error))
     return Evidence(tuple(_outcome(engine.run, graph, feeds) for feeds in sets))
@@ -110,6 +113,8 @@ def _outcome(run: Callable[[Feeds], Mapping[str, Value]], graph: Graph, feeds: F
     given = {n: v for n, v in feeds.items() if n in graph.inputs}
     try:
         found = run(given)
+    except BuildError:
+        raise
     except SardonyxError as error:
         return type(error).__name__
     return tuple(_bytes(found[name]) for name in graph.outputs)
