@@ -122,3 +122,6 @@ def test_a_file_name_that_is_no_utf8_is_printed() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\udcff.onnx" in done.stdout
+    for kind in ("text", "json", "html", "sarif"):
+        assert main(["check", name, "--format", kind, "--output", f"report.{kind}"]) == 1
+    assert '"uri": "%FF.onnx"' in Path("report.sarif").read_text()

@@ -194,3 +194,50 @@ def test_a_model_is_a_path_a_pathlike_bytes_or_a_proto(tmp_path: Path) -> None:
         )
     assert ort.InferenceSession(path)._model_path == str(path)
     assert ort.InferenceSession(RELU)._model_path is None
+
+
+def test_names_of_outputs_may_come_from_a_generator() -> None:
+    names = [i.name for i in ort.InferenceSession(RELU).get_outputs()]
+    for api in (onnxruntime, ort):
+        session = api.InferenceSession(RELU)
+        for _ in range(2):  # the second run is the quick one
+            assert len(session.run((name for name in names), {"x": X})) == len(names)
+
+
+SET: list[tuple[str, object]] = [
+    ("intra_op_num_threads", np.int64(3)),
+    ("enable_mem_pattern", np.bool_(False)),
+    ("enable_mem_pattern", np.int64(0)),
+    ("enable_mem_pattern", 2),
+    ("enable_mem_pattern", "no"),
+    ("intra_op_num_threads", 1.5),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), SET)
+def test_options_take_the_numbers_that_onnxruntime_takes(field: str, value: object) -> None:
+    found: list[object] = []
+    for api in (onnxruntime, ort):
+        options = api.SessionOptions()
+        try:
+            setattr(options, field, value)
+            found.append((type(getattr(options, field)), getattr(options, field)))
+        except TypeError:
+            found.append(TypeError)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("key", "value"), [("", "b"), ("a" * 1025, "b"), ("a" * 1024, "b")])
+def test_config_entries_are_refused_as_by_onnxruntime(key: str, value: str) -> None:
+    theirs, ours = (
+        outcome(lambda: api.SessionOptions().add_session_config_entry(key, value))  # noqa: B023
+        for api in (onnxruntime, ort)
+    )
+    assert_same_outcome(ours, theirs)
+
+
+def test_what_is_no_text_or_no_number_is_refused_when_it_is_set() -> None:
+    with pytest.raises(TypeError, match="two strings"):
+        ort.SessionOptions().add_session_config_entry("a", 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        ort.set_seed("a")  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ is left to the run-time monitor is a result of the kind "open".
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any
@@ -102,4 +103,4 @@ def _logical(f: Finding) -> dict[str, str]:
 
 
 def _uri(model: str) -> str:
-    return quote(PurePath(model).as_posix())
+    return quote(os.fsencode(PurePath(model).as_posix()))

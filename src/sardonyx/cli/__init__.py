@@ -38,13 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, TextIOWrapper):  # a name may be in no encoding that a terminal has
         sys.stdout.reconfigure(errors="backslashreplace")
-    parser, parsers = _parser()
-    name = next((word for word in given if not word.startswith("-")), "")
-    if name in COMMANDS:
-        import_module(f"sardonyx.cli.{name}").arguments(parsers[name])
     from sardonyx.errors import SardonyxError, shown
 
-    try:
+    try:  # what is interrupted may be the import of a command
+        parser, parsers = _parser()
+        name = next((word for word in given if not word.startswith("-")), "")
+        if name in COMMANDS:
+            import_module(f"sardonyx.cli.{name}").arguments(parsers[name])
         args = parser.parse_args(given)
         if args.command is None:
             parser.print_help()

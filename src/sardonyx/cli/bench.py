@@ -29,7 +29,7 @@ from sardonyx.cli.common import (
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
-from sardonyx.errors import BuildError, FeedError
+from sardonyx.errors import BuildError, FeedError, shown
 from sardonyx.loading import open_model
 from sardonyx.measure.alone import loads
 from sardonyx.measure.costs import work
@@ -255,7 +255,7 @@ def _plot(found: Mapping[str, _Measured], roof: _Roof | None, args: argparse.Nam
     times = {name: [*one.seconds] for name, one in found.items()}
     model = {"macs": roof.macs, "bytes": roof.bytes, "times": times}
     about = {"machine": {"cpu": platform.processor() or platform.machine()}}
-    models = {Path(args.model).stem: model}
+    models = {shown(Path(args.model).stem): model}
     draw({**about, "peak": roof.peak, "reading": roof.reading, "models": models}, args.plot)
 
 

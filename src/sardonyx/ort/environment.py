@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 API_VERSION = "1.31.1"
 """The version of onnxruntime whose Python API this is."""
 
@@ -56,7 +58,7 @@ _state = {"seed": 0}  # onnxruntime's set_seed is of the process
 
 def set_seed(seed: int) -> None:
     """The seed of random operators that state none, in sessions that are made from now on."""
-    _state["seed"] = seed
+    _state["seed"] = index(seed)
 
 
 def current_seed() -> int:

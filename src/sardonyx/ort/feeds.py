@@ -46,12 +46,13 @@ def wanted(graph: Graph, names: Sequence[str] | None) -> list[str]:
     """The outputs asked for: all of them for None and []. InvalidArgument for a wrong name."""
     if not names:
         return list(graph.outputs)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"output_names is {names!r}; it takes a list of names, or None for all")
-    for name in names:
+    asked = names if isinstance(names, str) else list(names)  # an iterator gives them once
+    if isinstance(asked, str) or not all(isinstance(name, str) for name in asked):
+        raise TypeError(f"output_names is {asked!r}; it takes a list of names, or None for all")
+    for name in asked:
         if name not in graph.outputs:
             raise refused(f"Invalid output name:{name}; the outputs are {', '.join(graph.outputs)}")
-    return list(names)
+    return asked
 
 
 def refused(*lines: str) -> SardonyxError:

@@ -12,7 +12,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, ClassVar
+from operator import index
+from typing import Any, ClassVar, SupportsIndex
+
+import numpy as np
+
+from sardonyx.ort.values import ValueRefused
+
+LONGEST_KEY = 1024  # bytes of the name of a config entry
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -40,6 +47,15 @@ class ExecutionOrder(IntEnum):
     MEMORY_EFFICIENT = 2
 
 
+def _number(value: object, wanted: type[int]) -> object:
+    """As onnxruntime takes them: integers of NumPy as an int, those and its booleans as a bool."""
+    if isinstance(value, np.bool_):
+        value = bool(value)
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        return value
+    return wanted(index(value))
+
+
 class _Options:
     """Fields with defaults whose types are checked when they are set, and config entries."""
 
@@ -58,13 +74,23 @@ class _Options:
         if isinstance(default, str) and isinstance(value, os.PathLike):
             value = os.fspath(value)
         wanted = type(default)
-        plain = wanted is int and isinstance(value, int) and not isinstance(value, bool)
-        if not (plain or type(value) is wanted):
+        if wanted in (int, bool):
+            value = _number(value, wanted)
+        if type(value) is not wanted:
             raise TypeError(
                 f"{name} is set to {value!r}, a {type(value).__name__}; "
                 f"it takes a {wanted.__name__}, such as {default!r}"
             )
         object.__setattr__(self, name, value)
+
+    def _set_entry(self, key: str, value: str) -> None:
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"a config entry is two strings; found {key!r} and {value!r}")
+        if not 0 < len(key.encode()) <= LONGEST_KEY:
+            raise ValueRefused(
+                f"Config key is empty or longer than maximum length {LONGEST_KEY}: {len(key)}"
+            )
+        self._entries[key] = value
 
     def __getstate__(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self._defaults}
@@ -144,7 +170,7 @@ class SessionOptions(_Options):
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry."""
-        self._entries[key] = value
+        self._set_entry(key, value)
 
     def get_session_config_entry(self, key: str) -> str:
         """A config entry; RuntimeError where it was not set."""
@@ -189,7 +215,7 @@ class RunOptions(_Options):
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Sets a config entry."""
-        self._entries[key] = value
+        self._set_entry(key, value)
 
     def get_run_config_entry(self, key: str) -> str:
         """A config entry; RuntimeError where it was not set."""
