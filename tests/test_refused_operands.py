@@ -293,6 +293,45 @@ OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
         [(16, 2)],
         [(15, 2)],
     ),
+    (
+        "float[B,1,16] x, int32[B] n, int32[1] m, float[P,H,1,1] c",
+        """com.microsoft.GroupQueryAttention<num_heads = 2, kv_num_heads = 1>
+           (x, , , , , n, m, , , , c)""",
+        [(2, 2, 2), (2, 1, 1)],
+        [(2, 3, 1), (2, 1, 3)],
+    ),
+    (
+        "float[B,2,4] x, int32[M] m",
+        "com.microsoft.MultiHeadAttention<num_heads = 2>(x, x, x, , m)",
+        [(2, 2), (2, 4)],
+        [],
+    ),
+    (
+        "int32[B,S] x, int32[P,S] p, float[9,4] w, float[4] g",
+        "com.microsoft.EmbedLayerNormalization(x, , w, w, , g, g, , p)",
+        [(2, 3, 2), (2, 3, 1)],
+        [(2, 3, 3)],
+    ),
+    (
+        "float[B,2,4] x, float[B,2,P] b",
+        """y, s = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = "delta">
+           (x, x, x, , , b)""",
+        [(2, 2), (2, 1)],
+        [(2, 3)],
+    ),
+    (
+        "float[1,N,2] x",
+        "DFT<inverse = 1, onesided = 1>(x, , one)",
+        [(3,), (2,)],
+        [(1,)],
+    ),
+    (
+        "float[N,H,2] x, float[N,K,2] c",
+        "s = Shape<start = 1, end = 2>(c) r = Shape<start = 1, end = 2>(x) q = Div(r, s)"
+        " i = Concat<axis = 0>(q, s, two) v = Reshape(x, i) y = Neg(v)",
+        [(1, 4, 2), (1, 2, 2), (1, 4, 0)],  # 4 / 0 is 0, which keeps the size
+        [(1, 3, 2)],
+    ),
 ]
 
 
@@ -301,8 +340,9 @@ def test_both_engines_decide_alike_what_symbols_left_open(
     inputs: str, node: str, fit: list[tuple[int, ...]], wrong: list[tuple[int, ...]]
 ) -> None:
     """What would be read in part, and what would be read past its end."""
-    head = '<ir_version: 10, opset_import: ["": 23, "ai.onnx.ml": 3, "com.microsoft": 1]>'
-    body = f"g ({inputs}) => (y) <int64 two = {{2}}> {{ y = {node} }}"
+    made = node if " y = " in f" {node}" or node.startswith("y") else f"y = {node}"
+    head = '<ir_version: 10, opset_import: ["": 27, "ai.onnx.ml": 3, "com.microsoft": 1]>'
+    body = f"g ({inputs}) => (y) <int64 one = {{1}}, int64[1] two = {{2}}> {{ {made} }}"
     graph = load(onnx.parser.parse_model(f"{head} {body}").SerializeToString())
     names = list(graph.symbols)
     machine, native = make_engine(graph, "machine"), make_engine(graph, "native")

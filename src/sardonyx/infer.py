@@ -342,8 +342,8 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     a type does not fit its input, or a symbolic dim would have two sizes.
     """
     env = unified(graph, types)
-    bound = {n: tt.at(env) for n, tt in graph.types.items()}
-    declared = {n: tt.at(env) for n, tt in graph.declared.items()}
+    bound = {n: _bound(tt, env) for n, tt in graph.types.items()}
+    declared = {n: _bound(tt, env) for n, tt in graph.declared.items()}
     fixed = {n: values[n] for n in graph.overridable if n in values}
     initializers = {**graph.initializers, **fixed}
     wanted = value_inputs(graph)
@@ -360,11 +360,20 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     )
 
 
+def _bound(tensor: TensorType, sizes: Mapping[str, int]) -> TensorType:
+    """The type with these numbers in the place of symbols; of no known shape where a size would be
+    divided by 0, which the operation that gives it has to tell."""
+    try:
+        return tensor.at(sizes)
+    except ZeroDivisionError:
+        return TensorType(tensor.dtype, None)
+
+
 def with_zeros(graph: Graph, symbols: Iterable[str]) -> Graph:
     """The graph where these symbolic dims are 0, and others any number from 1 on."""
     env = dict.fromkeys(symbols, 0)
-    types = {n: tt.at(env) for n, tt in graph.types.items()}
-    declared = {n: tt.at(env) for n, tt in graph.declared.items()}
+    types = {n: _bound(tt, env) for n, tt in graph.types.items()}
+    declared = {n: _bound(tt, env) for n, tt in graph.declared.items()}
     values = {n: _at(v, env) for n, v in graph.values.items() if n in graph.inputs}
     made = replace(graph, types=types, declared=declared, values=values)
     return _infer(made, declared=False)

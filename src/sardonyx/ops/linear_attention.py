@@ -15,7 +15,7 @@ from sardonyx.ops.cast import converted
 from sardonyx.ops.common import one_of
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import numbers
+from sardonyx.ops.sizes import is_one, numbers
 
 RULES = "linear", "gated", "delta", "gated_delta"
 
@@ -55,6 +55,11 @@ def linear_attention(
     parts = _parted(k, query, key, value, decay, beta, q_num_heads, kv_num_heads)
     batch, tokens, heads, dk = parts.k.shape
     dv = parts.v.shape[-1]
+    for x, what in ((query, "query"), (value, "value"), (decay, "decay"), (beta, "beta")):
+        if x is not None:
+            k.need_shape(x, (batch, tokens, x.shape[2]), what)
+    if beta is not None and not is_one(beta.shape[2]):
+        k.need_equal(beta.shape[2], heads, "the last axis of beta and the heads of the key")
     if not scale:
         (size,) = numbers((dk,), "the size of a head")
         scale = float(np.float32(1) / np.sqrt(np.float32(size)))
@@ -89,7 +94,7 @@ def _update(k: Builder, parts: _Heads, state: Tensor, b: Axis, i: Axis, h: Axis)
         if beta is None:
             return v
         found = k.dot((dk,), lambda d: (state[b, h, d, m], parts.k[b, i, h, d]))
-        return (v - found) * beta[b, i, 0 if beta.shape[-1] == 1 else h]
+        return (v - found) * beta[b, i, 0 if is_one(beta.shape[-1]) else h]
 
     u = k.compute((dv,), written, t.float32)
     with loops(k, (dk, dv)) as (d, m):

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from sardonyx import types as t
 from sardonyx.dims import Dim
-from sardonyx.errors import InvalidModel, UnsupportedModel
+from sardonyx.errors import InvalidModel, Undetermined, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where
 from sardonyx.ops.common import compute_type
@@ -291,6 +291,8 @@ def _present(
         case 4:
             k.need_equal(mask.shape[0], batch, "the batches of the mask and of Q")
             return lambda b, s, r: mask.trap((b, lift(0), s + before, r)) > 0
+    if mask.rank == 1 and not isinstance(mask.shape[0] - batch, int):
+        raise Undetermined(f"whether {mask.shape[0]} is {batch} depends on symbolic dims")
     raise UnsupportedModel(f"a mask of shape {mask.shape} is not supported")
 
 

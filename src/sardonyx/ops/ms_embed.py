@@ -144,13 +144,12 @@ def _sum(
 
     k.need_shape(kinds, ids.shape, "segment_ids")
     if places is not None:
-        rows = 1 if places.shape[:1] == (1,) else ids.shape[0]
-        k.need_shape(places, (rows, *ids.shape[1:]), "position_ids")
+        k.need_shape(places, (places.shape[0], *ids.shape[1:]), "position_ids")
 
     def at(b: Axis, s: Axis) -> Operand:
         if places is None:
             return s
-        return cast(places[0 if places.shape[0] == 1 else b, s], t.int64)
+        return cast(places.broadcast((b, s)), t.int64)
 
     def element(b: Axis, s: Axis, h: Axis) -> Expr:
         e = word((cast(ids[b, s], t.int64), h)) + place((at(b, s), h))

@@ -21,7 +21,7 @@ from sardonyx.ops.ms_attention import (
 )
 from sardonyx.ops.ms_common import contrib, needed, refuse
 from sardonyx.ops.rotary import Turn, embedded, gathered, places_of, rotate
-from sardonyx.ops.sizes import numbers, quotient
+from sardonyx.ops.sizes import is_one, numbers, quotient
 from sardonyx.types import DType
 
 
@@ -122,6 +122,10 @@ def group_query_attention(
     capacity = total if past_key is None else extreme("max", past_key.shape[2], total)
     present_key = _present(k, past_key, keys, before, capacity, query.dtype)
     present_value = _present(k, past_value, values, before, capacity, query.dtype)
+    if attention_bias is not None:
+        for d, n in zip(attention_bias.shape[:2], (q.shape[0], num_heads), strict=True):
+            if d != n and not is_one(d):
+                k.need_equal(d, n, "attention_bias: the batches or heads")
     wide, group = compute_type(query.dtype), num_heads // kv_num_heads
     factor = scale or default_scale(q.shape[3])
 
@@ -131,9 +135,8 @@ def group_query_attention(
         e = fn.tanh(e / softcap) * softcap if softcap else e
         if attention_bias is None:
             return e
-        batch, heads = (
-            0 if d == 1 else i for d, i in zip(attention_bias.shape[:2], (b, n), strict=True)
-        )
+        kinds = zip(attention_bias.shape[:2], (b, n), (q.shape[0], num_heads), strict=True)
+        batch, heads = (i if d == all_of or not is_one(d) else 0 for d, i, all_of in kinds)
         return e + attention_bias.guard((batch, heads, s, r))
 
     def seen(b: Axis, s: Axis, r: Axis) -> Expr:

@@ -46,6 +46,15 @@ def quotient(d: Dim, by: int, message: str) -> Dim:
     raise Undetermined(f"whether {by} divides {d} depends on symbolic dims")
 
 
+def is_one(d: Dim) -> bool:
+    """Whether d is 1; Undetermined where symbolic dims leave it open."""
+    if isinstance(d, int):
+        return d == 1
+    if at_least(d, 2):
+        return False
+    raise Undetermined(f"whether {d} is 1 depends on symbolic dims")
+
+
 def is_negative(d: Dim) -> bool:
     """Whether d < 0; Undetermined where symbolic dims leave it open."""
     if isinstance(d, int):

@@ -62,8 +62,7 @@ def _dft(
         n = length.known()[0]
     else:
         n = 2 * (x.shape[a] - 1) if inverse and onesided else x.shape[a]
-    if isinstance(n, int) and n < 1:
-        raise InvalidModel(f"the length of a DFT must be positive, found {n}")
+    k.need_least(n, 1, "the length of a DFT")
     if inverse and onesided:
         return _real_inverse(k, x, a, n)
     bins = floordiv(n, 2) + 1 if onesided else n
@@ -161,8 +160,9 @@ def stft(
     n = signal.shape[1] if frame_length is None else frame_length.known()[0]
     if window is not None:
         n = window.shape[0] if frame_length is None else agree(n, window.shape[0], "the window")
-    if step < 1 or (isinstance(n, int) and n < 1):
-        raise InvalidModel(f"frames of {n} elements, {step} apart: both must be positive")
+    if step < 1:
+        raise InvalidModel(f"the frames are {step} apart, expected at least 1")
+    k.need_least(n, 1, "the size of a frame")
     count = floordiv(signal.shape[1] - n, step) + 1
 
     def frame(b: Axis, f: Axis, q: Axis, c: Axis) -> Expr:
