@@ -271,6 +271,18 @@ def test_kernels_leave_strings_to_the_host(case: Case) -> None:
         case.kernel()
 
 
+def test_a_table_may_hold_what_is_no_number(tmp_path: Path) -> None:
+    """C takes constants alone where a table is written down."""
+    wide, odd = np.zeros((2, 3)), [float("nan"), float("inf"), float("-inf")]
+    same_bytes(
+        [
+            plain("scaler", "Scaler", wide, scale=odd, offset=odd[::-1]),
+            plain("linear", "LinearRegressor", wide.astype(np.float32), coefficients=odd),
+        ],
+        tmp_path,
+    )
+
+
 def test_probabilities_of_a_row_sum_to_1() -> None:
     case = next(c for c in SVM if c.name == "four RBF 1")
     np.testing.assert_allclose(case.run()[1].sum(1), 1, atol=1e-6)

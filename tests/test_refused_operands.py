@@ -14,7 +14,7 @@ from op_runs import as_operand, version
 from sardonyx import types as t
 from sardonyx.dims import evaluate, symbol
 from sardonyx.engines import make_engine
-from sardonyx.errors import InvalidModel
+from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.loading import load
 from sardonyx.ops.registry import find, lower
@@ -123,6 +123,15 @@ def test_what_does_not_fit_is_named(
     given = [as_operand(i, x) for i, x in enumerate(operands)]
     with pytest.raises(InvalidModel, match=message):
         lower(op, given, attributes, [True])
+
+
+@pytest.mark.parametrize("bits", [-1, 0, 3, 2**62])
+def test_numbers_of_other_bits_are_not_supported(bits: int) -> None:
+    op = find(MICROSOFT, "GatherBlockQuantized", 1)
+    assert op is not None
+    given = [operand("x", t.uint8, (7, 16)), as_operand(1, (2,)), as_operand(2, (7, 1))]
+    with pytest.raises(UnsupportedModel, match=f"of {bits} bits"):
+        lower(op, given, {"bits": bits, "block_size": 16}, [True])
 
 
 @pytest.mark.parametrize("value", [-1, 2, 2**62])

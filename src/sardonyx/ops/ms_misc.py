@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.errors import InvalidModel
+from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, cast, lift, where
 from sardonyx.ops.common import compute_type, normalize_axis
@@ -85,6 +85,8 @@ def gather_block_quantized(
     uint8 holds several numbers of 2 or 4 bits along its last axis, the lowest first; their zero
     point is half of the range where none is given, that of 4-bit types is 0.
     """
+    if data.dtype is t.uint8 and bits not in (2, 4, 8):
+        raise UnsupportedModel(f"GatherBlockQuantized of {bits} bits is not supported")
     each = 8 // bits if data.dtype is t.uint8 else 1
     a, q = normalize_axis(gather_axis, data.rank), normalize_axis(quantize_axis, data.rank)
     if each > 1 and a == data.rank - 1:

@@ -42,7 +42,7 @@ from sardonyx.kernel.ir import (
 )
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.walk import free_axes, walk
-from sardonyx.types import pack, uint8
+from sardonyx.types import DType, float32, float64, pack, uint8
 
 NAME = "@"  # stands for the function's name in its text
 TABLE = 256  # constant tables of more elements are parameters
@@ -157,12 +157,21 @@ def indented(lines: Sequence[str]) -> list[str]:
     return out
 
 
+def _initial(value: float, dtype: DType) -> str:
+    """A literal where C takes constants alone, which a NaN made by a function is not."""
+    return (
+        f"({dtype.c})NAN"
+        if dtype in (float32, float64) and value != value
+        else literal(value, dtype)
+    )
+
+
 def table(b: Buffer, name: str) -> str:
     """A constant buffer as a static array."""
     data = np.asarray(b.data).reshape(-1)
     if b.dtype.is_packed:
         b, data = Buffer(b.name, uint8, b.shape), pack(data)
-    write = parts if b.dtype.kind == "c" else literal
+    write = parts if b.dtype.kind == "c" else _initial
     values = ", ".join(write(v, b.dtype) for v in data.tolist())
     return f"static const {b.dtype.c} {name}[{max(1, data.size)}] = {{{values or '0'}}};"
 
