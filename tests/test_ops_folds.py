@@ -6,13 +6,16 @@ from typing import Any
 
 import node_cases
 import numpy as np
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 from op_runs import compare, lowered, normal, run
 
 from sardonyx.dims import symbol
+from sardonyx.engines import make_engine
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.verify import settle
+from sardonyx.loading import load
 
 N = symbol("N")
 
@@ -55,6 +58,17 @@ def test_stft_is_onnxruntime_s() -> None:
     compare("STFT", *given, opset=17, tolerance=noise, onesided=0)
     compare("STFT", normal(2, 50, 2), ends, normal(16), opset=17, tolerance=noise, onesided=0)
     compare("STFT", normal(2, 50), ends, normal(16), opset=17, tolerance=noise)
+
+
+def test_stft_of_a_constant_length_has_half_of_the_bins_by_default() -> None:
+    """ONNX 1.23's inference counts all of them where onesided is not stated."""
+    head = "(float[1, 40, 1] x) => (float[1, n, m, 2] y) <int64 step = {8}, int64 size = {16}>"
+    text = f'<ir_version: 8, opset_import: ["": 17]> g {head} {{ y = STFT(x, step, "", size) }}'
+    x = normal(1, 40, 1)
+    (y,) = make_engine(load(onnx.parser.parse_model(text)), "machine").run({"x": x}).values()
+    frames = np.stack([x[0, i : i + 16, 0] for i in (0, 8, 16, 24)])
+    found = np.asarray(y)[0]
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], np.fft.rfft(frames), atol=1e-4)
 
 
 def test_mel_weights_are_onnxruntime_s() -> None:

@@ -183,9 +183,10 @@ def _is_misread(node: NodeProto) -> bool:
 
 
 def _state_defaults(node: NodeProto, note: Note) -> None:
-    """States the defaults of an operator with a body: ONNX infers through the body without them."""
+    """States the defaults of an operator with a body: ONNX infers through the body without them,
+    and takes STFT's onesided for 0 where it is not stated."""
     schema = note.schema
-    if schema is not None and has_body(schema):
+    if schema is not None and (has_body(schema) or schema.name == "STFT"):
         stated = {a.name for a in node.attribute}
         for name, known in schema.attributes.items():
             if known.default_value.name and name not in stated:
