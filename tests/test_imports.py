@@ -64,7 +64,7 @@ TABLE = {
     "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole passes"
     " programs compiler native numpy",
     "timed": f"{SIZES} settings graph infer feeds machine execution whole passes build clocked"
-    " threads tune engines numpy",
+    " programs threads tune engines numpy",
     "accuracy": f"{IR} c99 graph infer feeds host ops machine stages execution compiler build numpy"
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",

@@ -28,7 +28,7 @@ from sardonyx.infer import undetermined, value_inputs, with_symbolic_values
 from sardonyx.machine import Machine
 from sardonyx.ops.registry import find, find_host, sized_by
 from sardonyx.passes.carried import lightened
-from sardonyx.programs import Program, Shapes
+from sardonyx.programs import Program, Shapes, largest
 from sardonyx.settings import VARIABLE, Kind, Tuning, engine_kind
 from sardonyx.stages import Kinds, is_staged, kinds
 from sardonyx.tail import Tail, tail_of
@@ -138,10 +138,9 @@ class StagedEngine:
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
         made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
-        sizes = [engine.memory() for engine in made]
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
+        return largest(engine.memory() for engine in made)
 
 
 def _is_plain(feeds: Mapping[str, Value]) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps what a model was made into, for images.py to find."""
+"""Keeps what a model was made into, for kept.py to find."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def keep(key: str | None, opened: Opened, engine: Engine) -> None:
 
 def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
     staged = StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes)
-    chained: set[str] = set()
+    chained: set[Shapes] = set()  # what chains were asked for
 
     def hear(shapes: Shapes, values: Values, program: object) -> None:
         assert isinstance(program, NativeEngine)
@@ -52,13 +52,13 @@ def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
 
     def hear_chain(fed: Mapping[str, Value], programs: Sequence[object]) -> None:
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray)}
-        case = key_with(key, shapes_of(arrays), ())
-        if case in chained or len(chained) == PROGRAMS:
+        shapes = shapes_of(arrays)
+        if shapes in chained or len(chained) == PROGRAMS:
             return
-        chained.add(case)
+        chained.add(shapes)
         if fed.keys() == arrays.keys() == set(engine.graph.inputs):
             chain = _chain(key, opened, engine.graph, programs)
-            if chain is not None and _place(case, chain):
+            if chain is not None and _place(key_with(key, shapes, ()), chain):
                 _place(key, staged)
 
     engine.keep, engine.keep_chain = hear, hear_chain
@@ -123,9 +123,7 @@ def _image(
     if not plain or tuple(program.inputs) != tuple(graph.inputs):
         return None
     lite = _outside(graph if ending is None else opened.graph)
-    types = {n: graph.types[n] for n in outside} | {
-        n: program.tensors[n] for n in outside if n in program.tensors
-    }
+    types = {n: program.tensors.get(n, graph.types[n]) for n in outside}
     symbols = {n: v for n, v in graph.values.items() if n in graph.inputs and v.dtype == object}
     lite = replace(lite, types={**lite.types, **types}, values=symbols)
     glue()

@@ -18,7 +18,7 @@ from sardonyx.feeds import Values, checked
 from sardonyx.images import BROKEN, Full, Image, ImageEngine, engine_of, read
 from sardonyx.keys import key_with
 from sardonyx.opened import Opened
-from sardonyx.programs import Program, Programs, Shapes, shapes_of
+from sardonyx.programs import Program, Programs, Shapes, largest, shapes_of
 from sardonyx.types import Array, Value
 
 if TYPE_CHECKING:
@@ -63,18 +63,15 @@ class Chain:
 
     def quick(self, feeds: Mapping[str, Array]) -> list[Value] | None:
         """The outputs in order, where the feeds are like those of the last run."""
-        if (
-            not all(type(v) is np.ndarray for v in feeds.values())
-            or shapes_of(feeds) != self._shapes
-        ):
+        plain = all(type(v) is np.ndarray for v in feeds.values())
+        if not plain or shapes_of(feeds) != self._shapes:
             return None
         found = self._through(feeds, lambda first, given: first.quick(given))
         return None if found is None else list(found.values())
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts, and the largest lower bound."""
-        sizes = [part.memory() for part in self._parts]
-        return max(n for n, _ in sizes), max(b for _, b in sizes)
+        return largest(part.memory() for part in self._parts)
 
     def _through(
         self,
@@ -125,10 +122,10 @@ class StagedImageEngine:
         """The largest N of the programs that have run, and the largest lower bound."""
         if self._full is not None:
             return self._full.memory()
-        made = [program.memory() for program in self._programs.made.values() if program]
+        made = [program for program in self._programs.made.values() if program]
         if not made:
             raise Undetermined("the size of M depends on what is fed: run the model first")
-        return max(n for n, _ in made), max(b for _, b in made)
+        return largest(program.memory() for program in made)
 
     def _program(self, fed: Mapping[str, Array], values: Values) -> Program | None:
         shapes = shapes_of(fed)

@@ -7,7 +7,7 @@ often enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -37,6 +37,12 @@ class Program(Protocol):
 
 
 Made = TypeVar("Made", bound=Program)
+
+
+def largest(sizes: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The largest N, and the largest lower bound; 0 of none."""
+    ns, bounds = zip((0, 0), *sizes, strict=True)
+    return max(ns), max(bounds)
 
 
 @dataclass(slots=True, eq=False)

@@ -32,6 +32,7 @@ from sardonyx.passes.carried import lightened
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch, Program, each
+from sardonyx.programs import largest
 from sardonyx.settings import Kind, Tuning
 from sardonyx.threads import Pool, pool_of
 from sardonyx.tune import chosen, lookup
@@ -213,8 +214,7 @@ class _Staged:
 
     def memory(self) -> tuple[int, int]:
         made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
-        sizes = [part.memory() for part in made]
-        return max((n for n, _ in sizes), default=0), max((b for _, b in sizes), default=0)
+        return largest(part.memory() for part in made)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,7 @@ from sardonyx.cli.common import (
     thread_arguments,
     tuning,
     tuning_arguments,
-    writing,
+    write,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.engines import make_engine
@@ -146,11 +146,9 @@ def execute(args: argparse.Namespace) -> int:
         result["runtimes"] = {n: _figures(one, roof, args.threads) for n, one in found.items()}
         if roof is not None:
             result |= asdict(roof)
-        with writing(args.json):
-            args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write(args.json, json.dumps(result, indent=1) + "\n")
     if args.markdown is not None:
-        with writing(args.markdown):
-            args.markdown.write_text(_markdown(rows, _title(found, args.threads), roof), "utf-8")
+        write(args.markdown, _markdown(rows, _title(found, args.threads), roof))
     if args.plot is not None:
         _plot(found, roof, args)
     if args.profile is not None:
@@ -280,8 +278,7 @@ def _figures(one: _Measured, roof: _Roof | None, threads: int) -> Result:
 
 def _profile(runs: Sequence[Sequence[Timing]], path: Path) -> None:
     """Writes the timings, and prints those that take longest."""
-    with writing(path):
-        path.write_text(json.dumps(events(runs), indent=0) + "\n", encoding="utf-8")
+    write(path, json.dumps(events(runs), indent=0) + "\n")
     if len({len(run) for run in runs}) != 1 or not runs[0]:
         say(f"profile {path}")
         return

@@ -9,7 +9,7 @@ from sardonyx.checker import DEFAULT, check, dialects
 from sardonyx.checker.html import html
 from sardonyx.checker.sarif import sarif
 from sardonyx.checker.text import as_json, text
-from sardonyx.cli.common import check_written, output_path, ranges_of, writing
+from sardonyx.cli.common import check_written, output_path, ranges_of, write
 from sardonyx.errors import FeedError
 
 FORMATS = {"text": text, "json": as_json, "sarif": sarif, "html": html}
@@ -67,8 +67,7 @@ def execute(args: argparse.Namespace) -> int:
     if args.output is None:
         print(written)
     else:
-        with writing(args.output):
-            args.output.write_text(written + "\n", encoding="utf-8")
+        write(args.output, written + "\n")
     return 0 if report.conforms else 1
 
 

@@ -117,6 +117,12 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def write(path: Path, data: str | bytes) -> None:
+    """Writes a file; text in UTF-8, as it is."""
+    with writing(path):
+        path.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
+
+
 def model_path(text: str) -> Path:
     """The type of --output for a model; FeedError for what would be read as ONNX text."""
     path = output_path(text)

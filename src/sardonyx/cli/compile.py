@@ -22,12 +22,12 @@ from sardonyx.cli.common import (
     size_text,
     tuning,
     tuning_arguments,
-    writing,
+    write,
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
-from sardonyx.emit.export import check_folder, export
-from sardonyx.emit.source import Source
+from sardonyx.emit.export import export
+from sardonyx.emit.source import WRITTEN, Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.kernel.c99.schedule import print_scheduled
@@ -127,7 +127,29 @@ def _check(args: argparse.Namespace) -> None:
                 f"--trace with {option}: a trace is of plain loops in the plan of G, for which "
                 f"{option} means nothing; leave out one of them"
             )
-    check_folder(args.output)
+    _check_folder(args.output)
+
+
+def _check_folder(folder: Path) -> None:
+    """FeedError where a folder can not be one for an export: it is none, or it holds files, but not
+    the model.c of an earlier export, which a new one writes over."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise FeedError(f"-o {folder}: expected a folder, or a name for a new one")
+    there, before = sorted(path.name for path in folder.iterdir()), folder / "model.c"
+    if not there or (before.is_file() and WRITTEN.encode() in _head(before)):
+        return
+    raise FeedError(
+        f"-o {folder}: it holds {there[0]}{f' and {len(there) - 1} more' if there[1:] else ''}, "
+        "but no model.c that Sardonyx wrote; expected an empty folder, a name for a new one, or "
+        "the folder of an earlier compile, which is written over"
+    )
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(1000)
 
 
 def _traced(args: argparse.Namespace, opened: Opened) -> int:
@@ -143,12 +165,10 @@ def _traced(args: argparse.Namespace, opened: Opened) -> int:
     paths = export(made.program, source, args.output, given, [np.asarray(x) for x in results])
     for name, text in made.files.items():
         paths.append(args.output / name)
-        with writing(paths[-1]):
-            paths[-1].write_text(text, encoding="utf-8", newline="\n")
+        write(paths[-1], text)
     for i, value in enumerate(given):
         paths.append(args.output / f"input{i}.bin")
-        with writing(paths[-1]):
-            paths[-1].write_bytes(elements(in_memory(value)))
+        write(paths[-1], elements(in_memory(value)))
     with (args.output / "Makefile").open("a", encoding="utf-8", newline="\n") as file:
         file.write(make_rules(len(given)))
     for path in paths:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from sardonyx.cli.common import check_written, model_path, say, writing
+from sardonyx.cli.common import check_written, model_path, say, write
 from sardonyx.errors import FeedError
 from sardonyx.extract import extract
 from sardonyx.model.load import serialized
@@ -24,8 +24,7 @@ def execute(args: argparse.Namespace) -> int:
     part = extract(args.model, _names(args.inputs), _names(args.outputs))
     if not part.graph.node:
         raise FeedError(f"no node lies between {args.inputs} and {args.outputs}: name others")
-    with writing(args.output):
-        args.output.write_bytes(serialized(part))
+    write(args.output, serialized(part))
     say(f"{args.output}: {len(part.graph.node)} nodes")
     return 0
 

@@ -6,7 +6,7 @@ import argparse
 
 from sardonyx.checker import DEFAULT, dialects
 from sardonyx.checker.text import text
-from sardonyx.cli.common import check_written, dims_of, model_path, say, seed_argument, writing
+from sardonyx.cli.common import check_written, dims_of, model_path, say, seed_argument, write
 from sardonyx.errors import ModelError
 from sardonyx.legalize import Change, Legalized, legalize
 from sardonyx.model.load import serialized
@@ -45,8 +45,7 @@ def execute(args: argparse.Namespace) -> int:
     """Writes the model and tells what changed; 0 if it conforms then, 1 if not."""
     check_written("-o", args.output, args)
     done = _legalized(args)
-    with writing(args.output):
-        args.output.write_bytes(serialized(done.model))
+    write(args.output, serialized(done.model))
     for change in done.changes if not args.quiet else ():
         _show(change, done)
     wrong = [c for c in done.changes if c.fix == "all" and c.undone]

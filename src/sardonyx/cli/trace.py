@@ -18,6 +18,7 @@ from sardonyx.cli.common import (
     say,
     size_text,
     whole_trace,
+    write,
     writing,
 )
 from sardonyx.cli.feeds import completed, read
@@ -62,10 +63,7 @@ def execute(args: argparse.Namespace) -> int:
     subject = Subject(Path(args.model).name, digest, claimed)
     lines = trace(opened.graph, feeds, subject, keep)
     trapped = None
-    with (
-        writing(args.output),
-        args.output.open("w", encoding="ascii", newline="\n") as file,
-    ):
+    with writing(args.output), args.output.open("w", encoding="ascii", newline="\n") as file:
         try:
             for line in lines:
                 file.write(line)
@@ -92,7 +90,6 @@ def _disclose(args: argparse.Namespace) -> int:
         store = Store(kept_values(args.values))
         found = {x.before: store.find(x.before) for x in step.reads}
         shown = {digest: value for digest, value in found.items() if value is not None}
-    with writing(args.output):
-        args.output.write_text(disclose(data, args.disclose, shown), encoding="ascii")
+    write(args.output, disclose(data, args.disclose, shown))
     say(f"{args.output}  {step}, with {len(shown)} values; root: {whole.footer['root']}")
     return 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sardonyx.dims import evaluate
 from sardonyx.emit.model import CONTRACT_FLAGS
-from sardonyx.emit.source import WRITTEN, Extent, Program, Source
+from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.graph import Operation
@@ -57,28 +57,6 @@ def export(
     except OSError as error:
         raise BuildError(f"the folder {folder} cannot be written: {error}") from error
     return [folder / name for name in (*texts, "weights.bin")]
-
-
-def check_folder(folder: Path) -> None:
-    """FeedError where a folder can not be one for `export`: it is none, or it holds files, but not
-    the model.c of an earlier export, which a new one writes over."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise FeedError(f"-o {folder}: expected a folder, or a name for a new one")
-    there, before = sorted(path.name for path in folder.iterdir()), folder / "model.c"
-    if not there or (before.is_file() and WRITTEN.encode() in _head(before)):
-        return
-    raise FeedError(
-        f"-o {folder}: it holds {there[0]}{f' and {len(there) - 1} more' if there[1:] else ''}, "
-        "but no model.c that Sardonyx wrote; expected an empty folder, a name for a new one, or "
-        "the folder of an earlier compile, which is written over"
-    )
-
-
-def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(1000)
 
 
 def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> None:

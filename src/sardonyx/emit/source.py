@@ -18,9 +18,7 @@ from sardonyx.plan import Plan
 from sardonyx.plan.outline import Slot
 from sardonyx.types import Array, TensorType
 
-WRITTEN = (
-    "/* Written by Sardonyx"  # at the head of model.c: by it an exported folder is known again
-)
+WRITTEN = "/* Written by Sardonyx"  # heads model.c, by which an exported folder is known again
 
 
 class Body(Protocol):

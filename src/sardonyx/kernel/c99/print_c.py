@@ -159,11 +159,9 @@ def indented(lines: Sequence[str]) -> list[str]:
 
 def _initial(value: float, dtype: DType) -> str:
     """A literal where C takes constants alone, which a NaN made by a function is not."""
-    return (
-        f"({dtype.c})NAN"
-        if dtype in (float32, float64) and value != value
-        else literal(value, dtype)
-    )
+    if dtype in (float32, float64) and value != value:
+        return f"({dtype.c})NAN"
+    return literal(value, dtype)
 
 
 def table(b: Buffer, name: str) -> str:
