@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from math import prod
 from pathlib import Path
 
-from sardonyx.dims import evaluate
 from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.graph import Operation
 from sardonyx.kernel import NUMERICS_REVISION
+from sardonyx.plan.outline import capacity
 from sardonyx.types import Array, TensorType
 
 
@@ -73,11 +72,7 @@ def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> No
 def _capacities(program: Program, extents: Sequence[Extent]) -> list[int]:
     """The bytes that each output may have."""
     most = {e.symbol: e.most for e in extents}
-    shapes = [program.tensors[name].shape or () for name in program.outputs]
-    return [
-        program.tensors[name].dtype.bytes(prod(evaluate(d, most) for d in shape))
-        for name, shape in zip(program.outputs, shapes, strict=True)
-    ]
+    return [capacity(program.tensors[name], most) for name in program.outputs]
 
 
 def test_main(

@@ -11,6 +11,7 @@ from sardonyx.errors import (
     RunError,
     SardonyxError,
     Undetermined,
+    Unfit,
     UnsupportedModel,
 )
 from sardonyx.ort.capi.onnxruntime_pybind11_state import (
@@ -42,7 +43,8 @@ def running() -> Iterator[None]:
         raise status(InvalidArgument, str(error), type(error)) from error
     except RunError as error:
         words = "Non-zero status code returned while running"
-        raise status(InvalidArgument, f"{words} {error}", type(error)) from error
+        kind = Fail if isinstance(error, Unfit) else InvalidArgument
+        raise status(kind, f"{words} {error}", type(error)) from error
     except (Undetermined, UnsupportedModel) as error:
         raise status(NotImplemented, str(error), type(error)) from error
     except InternalError as error:
