@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, extreme
@@ -104,11 +103,13 @@ def _need_source(
     k: Builder, mode: str, sides: Sequence[tuple[Dim, Dim, Dim]], shape: Sequence[Dim]
 ) -> None:
     """Requires each padded axis to have an element to repeat, where the output has any."""
+    least: Dim = 1
+    for size in shape:
+        least = extreme("min", least, size)
     for a, (d, begin, end) in enumerate(sides):
         kept = d + extreme("min", begin, 0) + extreme("min", end, 0)
         if kept != shape[a]:
             what = f"mode '{mode}' repeats what is left of axis {a}: its size"
-            least = reduce(partial(extreme, "min"), shape, 1)
             k.need_least(extreme("max", kept, 0), least, what)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,8 +20,11 @@ from sardonyx.ort.capi.onnxruntime_pybind11_state import (
     InvalidArgument,
     NotImplemented,
     RuntimeException,
+    both,
     status,
 )
+
+LEADING = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 @contextmanager
@@ -32,6 +36,21 @@ def loading(source: str | bytes) -> Iterator[None]:
         from sardonyx.ort.unread import load_error  # what it was is found with onnx
 
         raise load_error(source, error) from error
+
+
+class ExecutionError(SardonyxError, RuntimeError):
+    """What onnxruntime says of a run on what is bound."""
+
+
+@contextmanager
+def binding() -> Iterator[None]:
+    """Says the errors of a run on what is bound, which onnxruntime makes RuntimeErrors of."""
+    try:
+        yield
+    except SardonyxError as error:
+        words = "Error in execution: "
+        text = LEADING.sub("", str(error)).removeprefix(words)
+        raise both(ExecutionError, type(error))(words + text) from error
 
 
 @contextmanager

@@ -9,14 +9,17 @@ can change a result.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from enum import IntEnum
 from operator import index
+from pathlib import Path
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
+from sardonyx.ort.capi.onnxruntime_pybind11_state import InvalidArgument
 from sardonyx.ort.values import ValueRefused
 
 LONGEST_KEY = 1024  # bytes of the name of a config entry
@@ -81,6 +84,8 @@ class _Options:
                 f"{name} is set to {value!r}, a {type(value).__name__}; "
                 f"it takes a {wanted.__name__}, such as {default!r}"
             )
+        if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+            raise TypeError(f"{name} is set to {value}; it takes an int of 32 bits")
         object.__setattr__(self, name, value)
 
     def _set_entry(self, key: str, value: str) -> None:
@@ -191,6 +196,27 @@ class SessionOptions(_Options):
     def register_custom_ops_library(self, path: str) -> None:
         """RuntimeError: Sardonyx does not load foreign machine code."""
         raise RuntimeError(f"Sardonyx does not load libraries of custom operators ({path})")
+
+
+def check_written(options: SessionOptions) -> None:
+    """InvalidArgument, as in onnxruntime, for an optimized_model_filepath that cannot be written,
+    though Sardonyx has nothing to write to it."""
+    text = options.optimized_model_filepath
+    path = Path(text)
+    if not text:
+        return
+    if path.is_dir():
+        code = errno.EISDIR
+    elif not path.parent.is_dir():
+        code = errno.ENOENT
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        code = errno.EACCES
+    else:
+        return
+    raise InvalidArgument(
+        f"SystemError : {code}; optimized_model_filepath {text} cannot be written "
+        f"({os.strerror(code)}); expected a file in a folder that is there"
+    )
 
 
 class RunOptions(_Options):

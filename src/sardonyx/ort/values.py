@@ -61,6 +61,13 @@ class OrtValue:
         return cls(np.require(numpy_obj, numpy_obj.dtype.newbyteorder("="), "C"))
 
     @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """The tensor that an object with `__dlpack__` has, in its memory. TypeError for another."""
+        if not hasattr(data, "__dlpack__"):
+            raise TypeError(f"from_dlpack takes what has __dlpack__; found {_kind(data)}")
+        return cls(np.from_dlpack(data))
+
+    @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
         """The bytes of an array as elements of an ONNX type of the same size."""
         dtype = t.by_onnx(onnx_element_type)
