@@ -21,6 +21,10 @@ from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.plan.outline import capacity
 from sardonyx.types import Array, TensorType
 
+KNOWN_BY = (
+    "model.c"  # the first file of a folder, by which it is known again, whatever stops the rest
+)
+
 
 def export(
     program: Program,
@@ -50,12 +54,23 @@ def export(
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        _write_whole(folder / KNOWN_BY, texts[KNOWN_BY])
+        for name in [n for n in texts if n != KNOWN_BY]:
+            (folder / name).write_text(texts[name], encoding="utf-8", newline="\n")
         source.blob.write(folder / "weights.bin")
     except OSError as error:
         raise BuildError(f"the folder {folder} cannot be written: {error}") from error
     return [folder / name for name in (*texts, "weights.bin")]
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file, or leaves what there was."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> None:
