@@ -352,6 +352,8 @@ OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
         [(2, 2), (2, 1)],
         [(2, 3)],
     ),
+    ("int8[2,3] x, float[N] s, int8 z", "DequantizeLinear(x, s, z)", [(1,)], [(3,)]),
+    ("float[2,3] x, float s, int8[N] z", "QuantizeLinear(x, s, z)", [(1,)], [(3,)]),
     (
         "float[1,N,2] x",
         "DFT<inverse = 1, onesided = 1>(x, , one)",
