@@ -198,7 +198,7 @@ def _steps(
     lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
     lines += told(watched.begin, places.tensor) if watched and watched.begin else []
     for i, w in enumerate(wrappers):
-        call = _called(i, w)
+        call = _called(i, w, program.launches[i].call is not None)
         call = hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
         lines += call_of(watched, i, w, call, places.tensor) if watched else call
         lines += checks.after(i)
@@ -213,10 +213,11 @@ def _steps(
     return [head, *(f"  {line}" for line in body), "}"]
 
 
-def _called(number: int, w: Wrapper) -> list[str]:
-    """The call of a wrapper, where it does anything."""
+def _called(number: int, w: Wrapper, counts: bool) -> list[str]:
+    """The call of a wrapper, where it does anything; counts: it tells operations of its own."""
     if w.traps:
-        lines = [f"status->operation = {number};", f"{w.name}(c, status);"]
+        mark = f"status->operation = {number};"
+        lines = [mark, f"{w.name}(c, status);", *([mark] if counts else [])]
         return [*lines, "if (status->error) return;"]
     return [f"{w.name}(c);"] if "{" in w.text else []
 
