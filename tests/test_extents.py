@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,15 @@ def test_an_exported_folder_gives_the_bytes_of_the_machine(
     command = ["make", "-C", str(folder), "test", f"CC={compiler}", f"CFLAGS={more}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_scratch_of_a_thread_is_for_the_largest_sizes(tmp_path: Path) -> None:
+    body = "b = Cast<to = 9>(x) e = Compress<axis = 1>(w, b) s = Softmax(e) t = Exp(s) y = Neg(t)"
+    sign = "(float[128] x, float[64, 128] w) => (float[64, n] y)"
+    feeds = {"x": np.ones(128, np.float32), "w": np.ones((64, 128), np.float32)}
+    header = (compiled(sign, body, feeds, ["--threads"], tmp_path) / "model.h").read_text()
+    (size,) = re.findall(r"#define SARDONYX_WORKER_BYTES (\d+)\n", header)
+    assert int(size) >= 128 * 4
 
 
 def test_a_size_beyond_its_bound_is_a_reported_error(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def execute(args: argparse.Namespace) -> int:
     progress(3, 4, "writing")
     choices = lookup(chosen(program, tuning(args), progress))
     printer = partial(print_scheduled, threads=args.threads, choices=choices)
-    workers = workers_of(program) if args.threads else None
+    workers = workers_of(program).within(bounds) if args.threads else None
     source = emit(program, made, printer=printer, extents=extents, workers=workers)
     given = [feeds.get(n, graph.initializers.get(n)) for n in program.inputs]
     files = export(
