@@ -286,3 +286,27 @@ def test_a_path_of_the_optimised_model_is_checked_alike(path: str, tmp_path: Pat
         assert results[1] is None
     else:
         assert_same_outcome(results[1], results[0])
+
+
+def _override(api: Any, name: Any, size: Any) -> None:
+    api.SessionOptions().add_free_dimension_override_by_name(name, size)
+
+
+SMALL: dict[str, Any] = {
+    "an enumeration as text": lambda api: str(api.ExecutionMode.ORT_PARALLEL),
+    "a dim that is no text": lambda api: _override(api, 3, 4),
+    "a size that is no integer": lambda api: _override(api, "N", 4.5),
+    "a seed of 65 bits": lambda api: api.set_seed(2**64),
+    "a negative shape": lambda api: api.OrtValue.ortvalue_from_shape_and_type([-1], np.float32),
+    "strings": lambda api: api.OrtValue.ortvalue_from_shape_and_type([1], np.str_),
+    "a type that is none": lambda api: (
+        api.InferenceSession(RELU).io_binding().bind_input("x", "cpu", 0, "foo", [1], 0)
+    ),
+    "no callback": lambda api: api.InferenceSession(RELU).run_async(None, {"x": X}, 3, None),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_things_are_alike(name: str) -> None:
+    expected, found = (outcome(lambda api=api: SMALL[name](api)) for api in (onnxruntime, ort))
+    assert_same_outcome(found, expected, "")

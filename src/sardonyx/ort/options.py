@@ -25,7 +25,14 @@ from sardonyx.ort.values import ValueRefused
 LONGEST_KEY = 1024  # bytes of the name of a config entry
 
 
-class GraphOptimizationLevel(IntEnum):
+class Named(IntEnum):
+    """Numbers that are printed by their names, as in onnxruntime."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class GraphOptimizationLevel(Named):
     """Kept; results do not depend on it."""
 
     ORT_DISABLE_ALL = 0
@@ -35,14 +42,14 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(Named):
     """Kept; operations run one after the other."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(IntEnum):
+class ExecutionOrder(Named):
     """Kept."""
 
     DEFAULT = 0
@@ -57,6 +64,12 @@ def _number(value: object, wanted: type[int]) -> object:
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return value
     return wanted(index(value))
+
+
+def _name(text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is given as a name; it takes a str")
+    return text
 
 
 class _Options:
@@ -183,11 +196,11 @@ class SessionOptions(_Options):
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fixes a symbolic dim."""
-        self._by_name[name] = size
+        self._by_name[_name(name)] = index(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Fixes all symbolic dims of a denotation."""
-        self._by_denotation[denotation] = size
+        self._by_denotation[_name(denotation)] = index(size)
 
     def has_providers(self) -> bool:
         """Providers are given to the session."""

@@ -123,6 +123,8 @@ class Session:
         run_options: RunOptions | None = None,
     ) -> None:
         """Runs in another thread, then calls callback(results, user_data, error)."""
+        if not callable(callback):
+            raise TypeError(f"callback is {callback!r}; it takes a function of three arguments")
 
         def work() -> None:
             try:
