@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
 import sardonyx
 from sardonyx import ort
-from sardonyx.errors import InvalidModel
+from sardonyx.engines import make_engine
+from sardonyx.errors import InvalidModel, RunError
 from sardonyx.legalize import legalize
 from sardonyx.model import Limits, parse
 from sardonyx.ops.window import window
@@ -140,6 +142,25 @@ def test_of_other_pools_no_window_is_told() -> None:
     about = {"kernel_shape": [2], "strides": [2], "ceil_mode": 1}
     with pytest.raises(InvalidModel, match=r"\(8\) vs \(9\); mend or remove what the model states"):
         resolve(pool("MaxPool", about, [16], stated={"t": [1, 2, 9]}), HERE)
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_a_window_that_is_larger_than_a_size_of_the_run_is_an_error_of_the_run(op: str) -> None:
+    """Larger by one step there is no place; by more both engines say what is known at load."""
+    given = '<ir_version: 10, opset_import: ["": 21]> g (float[1, 1, A, 3, 3] x) => (y)'
+    proto = onnx.parser.parse_model(f"{given} {{ y = {op}<kernel_shape = [4, 3, 3]>(x) }}")
+    said = []
+    for engine in ("machine", "native"):
+        made = make_engine(sardonyx.load(proto.SerializeToString()), engine)
+        sizes = [made.run({"x": np.ones((1, 1, n, 3, 3), np.float32)})["y"].shape for n in (4, 3)]
+        assert sizes == [(1, 1, 1, 1, 1), (1, 1, 0, 1, 1)]
+        with pytest.raises(RunError, match="a window of 4 is larger than its input of 2") as raised:
+            made.run({"x": np.ones((1, 1, 2, 3, 3), np.float32)})
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+    proto.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 2
+    with pytest.raises(InvalidModel, match="a window of 4 is larger than its input of 2"):
+        sardonyx.load(proto.SerializeToString())
 
 
 @pytest.mark.parametrize(("op", "opset", "ceil"), [("MaxPool", 22, 1), ("AveragePool", 19, 0)])

@@ -153,6 +153,10 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "a seed of compile": ("--seed -1: expected", ("compile", *FOLDER, "--seed", "-1")),
     "a seed of legalize": ("--seed -1: expected", ("legalize", "-o", "o.onnx", "--seed", "-1")),
     "threads": ("--threads -1: expected at least 0", ("run", *TWO, "--threads", "-1")),
+    "many threads": (
+        "--threads 99999999999: expected 0 to 1024",
+        ("run", *TWO, "--threads", "99999999999"),
+    ),
     "top": ("--top -1: expected at least 0", ("run", *TWO, "--top", "-1")),
     "a bound": ("no size 'K' depends on data: none does", ("compile", *FOLDER, "--max-dim", "K=1")),
     "a bound of 0": ("size 0, expected at least 1", ("compile", *FOLDER, "--max-dim", "K=0")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,26 @@ def test_compile_writes_over_what_it_wrote_and_into_an_empty_folder(capsys: Shel
     assert main(["compile", "net.onnx", "-o", "empty", "--trace"]) == 0
     assert main(["compile", "net.onnx", "-o", "empty"]) == 0
     assert Path("empty/main.c").read_text() == "int main(void);\n"
+
+
+@pytest.mark.parametrize("stopped", ["model.c.part", "model.h", "Makefile", "model.map.json"])
+@pytest.mark.parametrize("before", [False, True])
+def test_compile_that_a_full_disk_stopped_can_be_done_again(
+    stopped: str, before: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, compiling = Path.write_text, ["compile", "net.onnx", "-o", "made"]
+
+    def until(path: Path, text: str, **given: str) -> int:
+        written = write(path, text if path.name != stopped else "", **given)
+        if path.name == stopped:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return written
+
+    assert not before or main(compiling) == 0
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", until)
+        assert main(compiling) == 2
+    assert main(compiling) == 0
 
 
 def test_compile_knows_again_whatever_it_wrote(capsys: Shell) -> None:

@@ -127,9 +127,10 @@ def test_the_whole_graph_is_one_program_where_all_sizes_are_known() -> None:
     assert isinstance(make_engine(load(model(sign, body)), "native"), NativeEngine)
 
 
-def test_a_trap_in_a_branch_names_the_control_flow() -> None:
-    body = """y = If(c) <then_branch = t () => (float[1] p) { p = Gather(x, i) },
-      else_branch = f () => (float[1] q) { q = Gather(x, i) }>"""
+@pytest.mark.parametrize("before", ["w = Identity(x)", "v = Neg(x) u = Softmax(v) w = Exp(u)"])
+def test_a_trap_in_a_branch_names_the_control_flow(before: str) -> None:
+    body = f"""{before} y = If(c) <then_branch = t () => (float[1] p) {{ p = Gather(w, i) }},
+      else_branch = f () => (float[1] q) {{ q = Gather(w, i) }}>"""
     graph = load(model("(bool c, float[4] x, int64[1] i) => (float[1] y)", body))
     with pytest.raises(RunError, match="If"):
         NativeEngine(graph).run({"c": YES, "x": X, "i": np.array([9])})

@@ -12,6 +12,7 @@ from sardonyx.dims import (
     evaluate,
     extreme,
     floordiv,
+    greatest,
     nonnegative,
     product,
     str_dim,
@@ -65,6 +66,18 @@ def test_evaluation_commutes_with_the_operations(
 @given(DIMS, st.integers(-5, 5), ENV)
 def test_at_least_never_claims_what_is_false(a: Dim, bound: int, env: dict[str, int]) -> None:
     assert not at_least(a, bound) or evaluate(a, env) >= bound
+
+
+@given(DIMS, ENV, ENV)
+def test_no_smaller_sizes_give_more_than_the_greatest(
+    a: Dim, env: dict[str, int], more: dict[str, int]
+) -> None:
+    most = {k: max(n, more[k]) for k, n in env.items()}
+    assert evaluate(a, env) <= greatest(a, most)
+
+
+def test_the_greatest_of_what_grows_is_its_value() -> None:
+    assert greatest(floordiv(2 * n + m - 3, 2) + 1, {"n": 8, "m": 5}) == 10
 
 
 @given(DIMS, st.lists(DIMS, max_size=3), ENV)

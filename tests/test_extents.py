@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ import onnx
 import onnx.parser
 import pytest
 
+from sardonyx.calls import Context, pointers
 from sardonyx.cli import main
 from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.loading import load
+from sardonyx.memory import aligned
 from sardonyx.passes.extents import with_extents
 from sardonyx.passes.lower import lower
 
@@ -44,6 +48,14 @@ COMPUTED = """
   m = Cast<to = 7>(p)
   y = Tile(x, m)
 """
+COUNTED = """
+  q = NonZero(x)
+  r = Shape<start = 1>(q)
+  n = Neg(r)
+  z = Constant<value = int64[1] {0}>()
+"""
+LEFT = "p = Concat<axis = 0>(n, z, z, z) e = Exp(w) c = Pad(e, p) s = Softmax<axis = 0>(c)"
+ROW, GRID = np.array([1, 0, 0, 0], np.float32), np.arange(400, dtype=np.float32).reshape(4, 100)
 CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "what is not 0": (
         "(float[2, 4] x) => (float[n] y, float s)", SELECTED, {"x": X}, []
@@ -53,6 +65,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
         "(float[1, 4, 4] b, float[1, 1, 4] c) => (float[n, 4] y)",
         BEST,
         {"b": BOXES, "c": SCORES},
+        [],
+    ),
+    "what is left of a cut": (
+        "(float[4] x, float[4, 100] w) => (float[m, 100] y, float[4, 100] v)",
+        f"{COUNTED} {LEFT} y = CumSum(s, z) v = Exp(w)",
+        {"x": ROW, "w": GRID / 100},
         [],
     ),
     "a computed size with a bound": (
@@ -90,6 +108,15 @@ def test_an_exported_folder_gives_the_bytes_of_the_machine(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_scratch_of_a_thread_is_for_the_largest_sizes(tmp_path: Path) -> None:
+    body = "b = Cast<to = 9>(x) e = Compress<axis = 1>(w, b) s = Softmax(e) t = Exp(s) y = Neg(t)"
+    sign = "(float[128] x, float[64, 128] w) => (float[64, n] y)"
+    feeds = {"x": np.ones(128, np.float32), "w": np.ones((64, 128), np.float32)}
+    header = (compiled(sign, body, feeds, ["--threads"], tmp_path) / "model.h").read_text()
+    (size,) = re.findall(r"#define SARDONYX_WORKER_BYTES (\d+)\n", header)
+    assert int(size) >= 128 * 4
+
+
 def test_a_size_beyond_its_bound_is_a_reported_error(tmp_path: Path) -> None:
     sign, body, feeds, options = CASES["a computed size with a bound"]
     folder = compiled(sign, body, feeds, options, tmp_path)
@@ -99,6 +126,32 @@ def test_a_size_beyond_its_bound_is_a_reported_error(tmp_path: Path) -> None:
     done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True)
     assert done.returncode != 0
     assert "error 3" in done.stdout + done.stderr
+
+
+UNFIT = {
+    "what repeats nothing": 'p = Concat<axis = 0>(n, r) y = Pad<mode = "edge">(w, p)',
+    "more than there are": "y, i = TopK(w, r)",
+    "a cut of more than there is": "p = Concat<axis = 0>(n, z) y = Pad(w, p)",
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_sizes_that_do_not_fit_are_reported_errors(name: str, tmp_path: Path) -> None:
+    sign, two = "(float[4] x, float[2] w) => (float[m] y)", np.array([5, 6], np.float32)
+    folder = compiled(sign, COUNTED + UNFIT[name], {"x": ROW, "w": two}, [], tmp_path)
+    assert called(folder, [ROW, two]) == 0
+    assert called(folder, [np.ones(4, np.float32), two]) == 3
+
+
+def called(folder: Path, feeds: list[Any]) -> int:
+    """What sardonyx_run of an exported folder returns, with 64 bytes for each output."""
+    command = ["cc", "-shared", "-fPIC", "-o", "net.so", "model.c", "weights.c", "-lm"]
+    subprocess.run(command, cwd=folder, check=True)
+    results, memory = [aligned(64, 0) for _ in range(3)], aligned(4096, 0)
+    given, written = pointers(feeds), pointers(results)
+    places = memory.ctypes.data, None, None, None
+    context = Context(*places, ctypes.addressof(given), ctypes.addressof(written))
+    return int(ctypes.CDLL(str(folder / "net.so")).sardonyx_run(ctypes.byref(context)))
 
 
 def test_a_size_without_a_bound_is_asked_for(

@@ -283,6 +283,20 @@ def test_a_table_may_hold_what_is_no_number(tmp_path: Path) -> None:
     )
 
 
+def test_a_nan_of_a_model_keeps_its_payload(tmp_path: Path) -> None:
+    """Moved from a table; what is one number of the text is the quiet NaN."""
+    odd = float(np.uint32(0xFFC12345).view(np.float32))
+    x, few = np.zeros((2, 3), np.float32), {"keys_int64s": [1, 2], "values_floats": [odd, 2.0]}
+    cases = [
+        Case("one", "Imputer", (x,), {"imputed_value_floats": [odd]}, version=1),
+        Case("three", "Imputer", (x,), {"imputed_value_floats": [odd, 1.0, odd]}, version=1),
+        Case("labels", "LabelEncoder", (np.arange(4),), {**few, "default_float": odd}, version=4),
+    ]
+    same_bytes(cases, tmp_path)
+    found = np.asarray(cases[0].run()[0])
+    assert set(found.view(np.uint32).flat) == {0xFFC12345}
+
+
 def test_probabilities_of_a_row_sum_to_1() -> None:
     case = next(c for c in SVM if c.name == "four RBF 1")
     np.testing.assert_allclose(case.run()[1].sum(1), 1, atol=1e-6)

@@ -286,6 +286,9 @@ def test_ort_values_refuse_what_is_no_tensor() -> None:
     value.update_inplace(X + 1)
     np.testing.assert_array_equal(np.asarray(value), X + 1)
     np.testing.assert_array_equal(np.from_dlpack(value), X + 1)
+    np.testing.assert_array_equal(ort.OrtValue.from_dlpack(value).numpy(), X + 1)
+    with pytest.raises(TypeError):
+        ort.OrtValue.from_dlpack([1.0])
     with pytest.raises(RuntimeError, match="does not match the size"):
         value.update_inplace(X[:1])
     with pytest.raises(RuntimeError, match="cuda"):

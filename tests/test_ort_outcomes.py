@@ -211,6 +211,8 @@ SET: list[tuple[str, object]] = [
     ("enable_mem_pattern", 2),
     ("enable_mem_pattern", "no"),
     ("intra_op_num_threads", 1.5),
+    ("intra_op_num_threads", 2**31),
+    ("inter_op_num_threads", -(2**31) - 1),
 ]
 
 
@@ -241,3 +243,70 @@ def test_what_is_no_text_or_no_number_is_refused_when_it_is_set() -> None:
         ort.SessionOptions().add_session_config_entry("a", 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         ort.set_seed("a")  # type: ignore[arg-type]
+
+
+BOUND: dict[str, tuple[dict[str, Any], str]] = {
+    "all": ({"a": X, "b": X}, "c"),
+    "no input": ({}, "c"),
+    "one of two": ({"a": X}, "c"),
+    "a wrong output": ({"a": X, "b": X}, "q"),
+    "another type": ({"a": X, "b": X.astype(np.float64)}, "c"),
+    "another size": ({"a": X, "b": X[:, :2]}, "c"),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_what_is_bound_is_run_or_refused_alike(name: str) -> None:
+    feeds, output = BOUND[name]
+    results = []
+    for api in (onnxruntime, ort):
+        session = api.InferenceSession(two_inputs("Add", X.shape, X.shape, X.shape))
+        binding = session.io_binding()
+        for fed, value in feeds.items():
+            binding.bind_cpu_input(fed, value)
+
+        def work(session: Any = session, binding: Any = binding) -> Any:
+            binding.bind_output(output)
+            session.run_with_iobinding(binding)
+            return binding.copy_outputs_to_cpu()
+
+        results.append(outcome(work))
+    assert_same_outcome(results[1], results[0], "Error in execution: ")
+
+
+@pytest.mark.parametrize("path", ["/nowhere/net.onnx", "{folder}/net.onnx"])
+def test_a_path_of_the_optimised_model_is_checked_alike(path: str, tmp_path: Path) -> None:
+    results = []
+    for api in (onnxruntime, ort):
+        options = api.SessionOptions()
+        options.optimized_model_filepath = path.format(folder=tmp_path)
+        found = outcome(lambda api=api, options=options: api.InferenceSession(RELU, options))
+        results.append(found if isinstance(found, Exception) else None)
+    if results[0] is None:
+        assert results[1] is None
+    else:
+        assert_same_outcome(results[1], results[0])
+
+
+def _override(api: Any, name: Any, size: Any) -> None:
+    api.SessionOptions().add_free_dimension_override_by_name(name, size)
+
+
+SMALL: dict[str, Any] = {
+    "an enumeration as text": lambda api: str(api.ExecutionMode.ORT_PARALLEL),
+    "a dim that is no text": lambda api: _override(api, 3, 4),
+    "a size that is no integer": lambda api: _override(api, "N", 4.5),
+    "a seed of 65 bits": lambda api: api.set_seed(2**64),
+    "a negative shape": lambda api: api.OrtValue.ortvalue_from_shape_and_type([-1], np.float32),
+    "strings": lambda api: api.OrtValue.ortvalue_from_shape_and_type([1], np.str_),
+    "a type that is none": lambda api: (
+        api.InferenceSession(RELU).io_binding().bind_input("x", "cpu", 0, "foo", [1], 0)
+    ),
+    "no callback": lambda api: api.InferenceSession(RELU).run_async(None, {"x": X}, 3, None),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_things_are_alike(name: str) -> None:
+    expected, found = (outcome(lambda api=api: SMALL[name](api)) for api in (onnxruntime, ort))
+    assert_same_outcome(found, expected, "")

@@ -14,7 +14,7 @@ from op_runs import as_operand, version
 from sardonyx import types as t
 from sardonyx.dims import evaluate, symbol
 from sardonyx.engines import make_engine
-from sardonyx.errors import InvalidModel, UnsupportedModel
+from sardonyx.errors import InvalidModel, RunError, UnsupportedModel
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.loading import load
 from sardonyx.ops.registry import find, lower
@@ -228,6 +228,30 @@ def test_both_engines_say_that_an_empty_axis_has_nothing_to_repeat(
     assert said[0].startswith(f"{rule}its size is 0, expected at least 1; where x0 = 'x' float32[2")
 
 
+FED = [
+    ("float[1,3] x, int64[1] v", "y, i = TopK(x, v)", [4]),
+    ("float[1,3] x, int64[1] v", "y, i = TopK(x, v)", [2**62]),
+    ("float[N,M] x, int64[1] v", "y, i = TopK(x, v)", [4]),
+    ("float[1,3] x, int64[2] v", 'y = Resize<mode = "nearest">(x, , , v)', [2**63 - 1, 3]),
+    ("float[1,3] x, int64[2] v", "y = Reshape(x, v)", [2, 2]),
+    ("float[1,3] x, int64[2] v", "y = Tile(x, v)", [2**40, 2**40]),
+]
+
+
+@pytest.mark.parametrize(("inputs", "node", "value"), FED)
+def test_a_value_that_does_not_fit_is_an_error_of_the_run(
+    inputs: str, node: str, value: list[int]
+) -> None:
+    head = f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => (y)'
+    graph = load(onnx.parser.parse_model(f"{head} {{ {node} }}").SerializeToString())
+    said = []
+    for engine in ("machine", "native"):
+        with pytest.raises(RunError) as raised:
+            make_engine(graph, engine).run({"x": np.ones((1, 3), np.float32), "v": value})
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+
+
 BIN = "nodes_modes = ['BRANCH_LEQ', 'LEAF', 'LEAF'], nodes_treeids = [0, 0, 0]"
 TREE = f"""ai.onnx.ml.TreeEnsembleRegressor<n_targets = 1, {BIN}, nodes_nodeids = [0, 1, 2],
     nodes_featureids = [2, 0, 0], nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0],
@@ -328,6 +352,8 @@ OPEN: list[tuple[str, str, list[tuple[int, ...]], list[tuple[int, ...]]]] = [
         [(2, 2), (2, 1)],
         [(2, 3)],
     ),
+    ("int8[2,3] x, float[N] s, int8 z", "DequantizeLinear(x, s, z)", [(1,)], [(3,)]),
+    ("float[2,3] x, float s, int8[N] z", "QuantizeLinear(x, s, z)", [(1,)], [(3,)]),
     (
         "float[1,N,2] x",
         "DFT<inverse = 1, onesided = 1>(x, , one)",

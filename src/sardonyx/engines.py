@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from sardonyx.compiler import find_compiler
-from sardonyx.errors import BuildError, Undetermined, UnsupportedModel
+from sardonyx.errors import BuildError, Undetermined, UnsupportedModel, of_a_run
 from sardonyx.execution import Runner
 from sardonyx.feeds import Values, checked
 from sardonyx.graph import Graph
@@ -101,8 +101,9 @@ class StagedEngine:
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name."""
         fed = checked(self.graph, feeds)
-        program = self._programs.find(fed)
-        found = self._by_stages(fed) if program is None else program.run(fed)
+        with of_a_run():
+            program = self._programs.find(fed)
+            found = self._by_stages(fed) if program is None else program.run(fed)
         self._usual = kinds(fed) if _is_plain(fed) and self._programs.never(fed) else None
         self._ran = True
         return found
@@ -114,7 +115,8 @@ class StagedEngine:
             return found
         if not _is_plain(feeds):
             return None
-        return list(self._runner.run(self.graph, feeds).values())
+        with of_a_run():
+            return list(self._runner.run(self.graph, feeds).values())
 
     def _by_stages(self, fed: Mapping[str, Value]) -> dict[str, Value]:
         execution = self._runner.begin(self.graph, fed)

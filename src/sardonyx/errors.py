@@ -8,6 +8,7 @@
     |-- FeedError             what the caller handed over does not fit the model's inputs
     |-- Undetermined          a size or value is not known yet (asks for concrete shapes)
     |-- RunError              a defined run-time error (a trap: an index out of range, ...)
+    |   `-- Unfit             sizes or values of a run break a rule of an operator: InvalidModel too
     |-- BuildError            no C compiler, or the compiler refused
     `-- InternalError         a rule of our own is broken: a bug of Sardonyx
 
@@ -16,6 +17,9 @@ how to go on. Names are the model's own, and may be any text: `shown` is how peo
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def shown(text: str) -> str:
@@ -69,6 +73,22 @@ class Undetermined(SardonyxError):
 
 class RunError(SardonyxError):
     """A defined run-time error, such as an index out of range."""
+
+
+class Unfit(RunError, InvalidModel):
+    """What is fed, or computed of it, breaks a rule of an operator: a size or a value that is known
+    only in a run."""
+
+
+@contextmanager
+def of_a_run() -> Iterator[None]:
+    """What breaks a rule within is Unfit: the model is well, this run of it is not."""
+    try:
+        yield
+    except Unfit:
+        raise
+    except InvalidModel as error:
+        raise Unfit(str(error)) from error
 
 
 class BuildError(SardonyxError):

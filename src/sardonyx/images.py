@@ -26,7 +26,7 @@ import numpy as np
 from sardonyx import build, calls, dims
 from sardonyx import types as t
 from sardonyx.ending import Ending, Finish
-from sardonyx.errors import InternalError, SardonyxError, Undetermined
+from sardonyx.errors import InternalError, LimitExceeded, SardonyxError, Undetermined
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.keys import key_with
 from sardonyx.memory import MEMORY_LIMIT, within_memory
@@ -162,7 +162,7 @@ class ImageEngine:
         with self._lock:
             try:
                 call, made = self._call(fed, sizes)
-            except InternalError:  # a size below 0, of which the full engine says more
+            except (InternalError, LimitExceeded):  # of which the full engine says more
                 return None
         size = made.size(self._pool.threads)
         outputs = None if call is None or size > MEMORY_LIMIT else call(fed)

@@ -24,7 +24,14 @@ from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
-from sardonyx.errors import InternalError, InvalidModel, LimitExceeded, RunError, Undetermined
+from sardonyx.errors import (
+    InternalError,
+    InvalidModel,
+    LimitExceeded,
+    RunError,
+    Undetermined,
+    of_a_run,
+)
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, value_inputs, with_symbolic_values, with_zeros
@@ -128,9 +135,10 @@ class NativeEngine:
             try:
                 compiled, dims = self._choose(fed)
                 made = compiled.planned(dims)
-            except (InternalError, InvalidModel):
-                self._bound(fed)  # says which operation a size does not fit
-                raise
+            except (InternalError, InvalidModel, LimitExceeded):
+                with of_a_run():
+                    self._bound(fed)  # says which operation a size does not fit
+                    raise
         memory = self._recent.memory = made.size(self._pool.threads), made.plan.lower_bound
         call = self._short(compiled, made, dims, fed)
         with within_memory():

@@ -42,7 +42,6 @@ from sardonyx.timed import Timing, Work, timings
 from sardonyx.types import Value
 
 PROFILED = 10  # runs
-MOST = 1024  # threads
 HEADS = ("ratio (median)", "largest difference")
 FILES = ("json", "markdown", "plot", "profile")
 SLOWEST = 5  # launches that are printed
@@ -214,8 +213,6 @@ def _check(args: argparse.Namespace) -> None:
     """Raises FeedError for what could only fail after the measurement."""
     if args.runs < 1:
         raise FeedError(f"--runs {args.runs}: expected at least 1")
-    if not 1 <= args.threads <= MOST:
-        raise FeedError(f"--threads {args.threads}: expected 1 to {MOST}")
     written = [(name, path) for name in FILES if (path := getattr(args, name)) is not None]
     for i, (name, path) in enumerate(written):
         check_written(f"--{name}", path, args)

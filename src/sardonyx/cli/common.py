@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 8  # names in an error
+MOST_THREADS = 1024
 
 
 class ReadAs(TypedDict):
@@ -72,13 +73,16 @@ def seed_argument(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--seed", type=at_least("--seed", 0), default=0, help=text)
 
 
-def at_least(option: str, least: int) -> Callable[[str], int]:
-    """The type of an option that takes a number; FeedError where it is less than `least`."""
+def at_least(option: str, least: int, most: int | None = None) -> Callable[[str], int]:
+    """The type of an option that takes a number; FeedError where it is less than `least`, or more
+    than `most`."""
 
     def number(text: str) -> int:
         found = int(text)
         if found < least:
             raise FeedError(f"{option} {found}: expected at least {least}")
+        if most is not None and found > most:
+            raise FeedError(f"{option} {found}: expected {least} to {most}")
         return found
 
     return number
@@ -157,7 +161,7 @@ def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
     shown = "all that the process may use" if default == 0 else str(default)
     parser.add_argument(
         "--threads",
-        type=at_least("--threads", default),
+        type=at_least("--threads", default, MOST_THREADS),
         default=default,
         metavar="N",
         help=f"threads of a run; no result depends on it (default {shown})",

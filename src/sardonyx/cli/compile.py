@@ -26,7 +26,7 @@ from sardonyx.cli.common import (
 )
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
-from sardonyx.emit.export import export
+from sardonyx.emit.export import KNOWN_BY, export
 from sardonyx.emit.source import WRITTEN, Source
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
@@ -100,7 +100,7 @@ def execute(args: argparse.Namespace) -> int:
     progress(3, 4, "writing")
     choices = lookup(chosen(program, tuning(args), progress))
     printer = partial(print_scheduled, threads=args.threads, choices=choices)
-    workers = workers_of(program) if args.threads else None
+    workers = workers_of(program).within(bounds) if args.threads else None
     source = emit(program, made, printer=printer, extents=extents, workers=workers)
     given = [feeds.get(n, graph.initializers.get(n)) for n in program.inputs]
     files = export(
@@ -132,18 +132,18 @@ def _check(args: argparse.Namespace) -> None:
 
 def _check_folder(folder: Path) -> None:
     """FeedError where a folder can not be one for an export: it is none, or it holds files, but not
-    the model.c of an earlier export, which a new one writes over."""
+    the first file of an earlier export, which a new one writes over."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise FeedError(f"-o {folder}: expected a folder, or a name for a new one")
-    there, before = sorted(path.name for path in folder.iterdir()), folder / "model.c"
+    there, before = sorted(path.name for path in folder.iterdir()), folder / KNOWN_BY
     if not there or (before.is_file() and WRITTEN.encode() in _head(before)):
         return
     raise FeedError(
         f"-o {folder}: it holds {there[0]}{f' and {len(there) - 1} more' if there[1:] else ''}, "
-        "but no model.c that Sardonyx wrote; expected an empty folder, a name for a new one, or "
-        "the folder of an earlier compile, which is written over"
+        f"but no {KNOWN_BY} that Sardonyx wrote; expected an empty folder, a name for a new one, "
+        "or the folder of an earlier compile, which is written over"
     )
 
 

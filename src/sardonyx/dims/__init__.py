@@ -10,6 +10,7 @@ Arithmetic is exact and keeps a canonical form, so equal polynomials are equal o
 Anything else that hashes by identity may serve as an atom (the verifier uses kernel axes).
 """
 
+from sardonyx.dims.bounded import greatest
 from sardonyx.dims.poly import (
     Dim,
     Extreme,
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate",
     "extreme",
     "floordiv",
+    "greatest",
     "nonnegative",
     "product",
     "str_dim",

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from math import prod
 from pathlib import Path
 
-from sardonyx.dims import evaluate
 from sardonyx.emit.model import CONTRACT_FLAGS
 from sardonyx.emit.source import Extent, Program, Source
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.graph import Operation
 from sardonyx.kernel import NUMERICS_REVISION
+from sardonyx.plan.outline import capacity
 from sardonyx.types import Array, TensorType
+
+KNOWN_BY = (
+    "model.c"  # the first file of a folder, by which it is known again, whatever stops the rest
+)
 
 
 def export(
@@ -51,12 +54,23 @@ def export(
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        _write_whole(folder / KNOWN_BY, texts[KNOWN_BY])
+        for name in [n for n in texts if n != KNOWN_BY]:
+            (folder / name).write_text(texts[name], encoding="utf-8", newline="\n")
         source.blob.write(folder / "weights.bin")
     except OSError as error:
         raise BuildError(f"the folder {folder} cannot be written: {error}") from error
     return [folder / name for name in (*texts, "weights.bin")]
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file, or leaves what there was."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> None:
@@ -73,11 +87,7 @@ def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> No
 def _capacities(program: Program, extents: Sequence[Extent]) -> list[int]:
     """The bytes that each output may have."""
     most = {e.symbol: e.most for e in extents}
-    shapes = [program.tensors[name].shape or () for name in program.outputs]
-    return [
-        program.tensors[name].dtype.bytes(prod(evaluate(d, most) for d in shape))
-        for name, shape in zip(program.outputs, shapes, strict=True)
-    ]
+    return [capacity(program.tensors[name], most) for name in program.outputs]
 
 
 def test_main(

@@ -16,8 +16,9 @@ from importlib.resources import files
 
 from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
-from sardonyx.emit.names import described, escaped
+from sardonyx.emit.names import described
 from sardonyx.emit.places import Places
+from sardonyx.emit.sizes import Sizes, told_sizes
 from sardonyx.emit.source import WRITTEN, Body, Extent, Launch, Program, Source
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
@@ -185,57 +186,40 @@ def _steps(
     places: Places,
     wrappers: Sequence[Wrapper],
     prefix: str,
-    name: str = "sx_steps",
+    inside: str = "",
     extents: Sequence[Extent] = (),
     hooks: Mapping[int, Hook] | None = None,
     watched: Watched | None = None,
 ) -> list[str]:
-    """The function that does everything, in order."""
-    written = {n: i for i, launch in enumerate(program.launches) for n in launch.writes}
+    """The function that does everything, in order; inside: its name, where it is a body's."""
     lines = first(watched) if watched else []
-    lines += _copies_in(program, places) + _found(extents, written, -1, places)
+    checks = Sizes(program, places, extents, bool(extents or inside))
+    lines += _copies_in(program, places) + checks.after(-1)
     lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
     lines += told(watched.begin, places.tensor) if watched and watched.begin else []
     for i, w in enumerate(wrappers):
-        call = _called(i, w)
+        call = _called(i, w, program.launches[i].call is not None)
         call = hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
         lines += call_of(watched, i, w, call, places.tensor) if watched else call
-        lines += _found(extents, written, i, places)
+        lines += checks.after(i)
     lines += [*_copies_out(program, places), *(["SARDONYX_END(c->memory);"] if hooks else [])]
     lines += told(watched.end, places.tensor) if watched and watched.end else []
     used = list(declarations("\n".join(lines)))
     unused = [] if "status" in "\n".join(lines) else ["(void)status;"]
     body = [*used, *unused, *(lines or ["(void)c;"])]
     more = ", int64_t *extents" if extents else ""
+    name = inside or "sx_steps"
     head = f"static SX_APART void {name}(const {prefix}_context *c, sx_status *status{more}) {{"
     return [head, *(f"  {line}" for line in body), "}"]
 
 
-def _called(number: int, w: Wrapper) -> list[str]:
-    """The call of a wrapper, where it does anything."""
+def _called(number: int, w: Wrapper, counts: bool) -> list[str]:
+    """The call of a wrapper, where it does anything; counts: it tells operations of its own."""
     if w.traps:
-        lines = [f"status->operation = {number};", f"{w.name}(c, status);"]
+        mark = f"status->operation = {number};"
+        lines = [mark, f"{w.name}(c, status);", *([mark] if counts else [])]
         return [*lines, "if (status->error) return;"]
     return [f"{w.name}(c);"] if "{" in w.text else []
-
-
-def _found(
-    extents: Sequence[Extent], written: Mapping[str, int], launch: int, places: Places
-) -> list[str]:
-    """The sizes that are known after a launch (-1: before the first)."""
-    lines = []
-    for j, e in enumerate(extents):
-        if written.get(e.tensor, -1) == launch:
-            kind = places.program.tensors[e.tensor].dtype.c
-            value = f"((const {kind} *)({places.tensor(e.tensor)}))[{e.element}]"
-            lines += [
-                f"extents[{j}] = (int64_t){value}{' + 1' if e.more else ''};",
-                f"if (extents[{j}] < 1 || extents[{j}] > {e.most}) {{",
-                f"  status->error = 3, status->operation = {max(0, launch)};",
-                "  return;",
-                "}",
-            ]
-    return lines
 
 
 def _copies_in(program: Program, places: Places) -> list[str]:
@@ -314,7 +298,7 @@ def _header(
         if fixed
         else "   memory: as many bytes as planned",
         f"   weights: the {upper}_WEIGHTS_BYTES bytes of the weights",
-        *_sizes(program, places, extents),
+        *told_sizes(program, places, extents),
         *tensors,
         f"   {prefix}_run returns 0, or the operation fails that operation names: an index is out",
         "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound (3).",
@@ -329,15 +313,6 @@ def _header(
         types="" if workers is None else _PARALLEL.format(p=prefix, P=upper),
         fields="" if workers is None else _FIELDS.format(p=prefix),
     )
-
-
-def _sizes(program: Program, places: Places, extents: Sequence[Extent]) -> Iterator[str]:
-    """What the header says of symbolic dims."""
-    for e in extents:
-        where = f"outputs[{list(program.outputs).index(e.tensor)}][{e.element}]"
-        yield f"   {escaped(e.symbol)}: {where}{' + 1' if e.more else ''}, at most {e.most}"
-    if places.symbols and not extents:
-        yield f"   dims: {', '.join(map(escaped, places.symbols))}"
 
 
 _PACKED = """

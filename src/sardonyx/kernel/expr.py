@@ -7,6 +7,7 @@ Expressions are DAGs compared by identity. The constructors at the end (`const`,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 from typing import Literal, TypeAlias, Union
 
 import numpy as np
@@ -230,7 +231,8 @@ def constant_buffer(name: str, data: Array) -> Buffer:
 
 
 def const(value: Number, dtype: DType) -> Const:
-    """A constant of `dtype`; a float is rounded to the type, an integer must fit."""
+    """A constant of `dtype`; a float is rounded to the type, a NaN the quiet one, an integer must
+    fit."""
     if dtype.is_integer:
         value = int(value)
         if not dtype.min <= value <= dtype.max:
@@ -240,6 +242,7 @@ def const(value: Number, dtype: DType) -> Const:
     elif dtype.kind == "f":
         with np.errstate(over="ignore"):
             value = float(arith.cast(np.asarray(value, np.float64), t.float64, dtype))
+        value = value if value == value else nan
     return Const(value, dtype)
 
 

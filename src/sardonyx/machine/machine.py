@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.errors import RunError
+from sardonyx.errors import RunError, of_a_run
 from sardonyx.execution import Execution, Runner
 from sardonyx.feeds import checked, numbers
 from sardonyx.graph import Graph, Operation, reads
@@ -99,9 +99,11 @@ class Machine:
         return self
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
-        """Starts, takes all steps, and hands out the outputs."""
-        for _ in self.start(feeds):
-            pass
+        """Starts, takes all steps, and hands out the outputs. Raises Unfit where sizes or values
+        break a rule of an operator."""
+        with of_a_run():
+            for _ in self.start(feeds):
+                pass
         return self.outputs
 
     def __iter__(self) -> Iterator[StepRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, at_least, extreme
+from sardonyx.dims import Dim, extreme
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, lift, where
@@ -103,12 +103,14 @@ def _need_source(
     k: Builder, mode: str, sides: Sequence[tuple[Dim, Dim, Dim]], shape: Sequence[Dim]
 ) -> None:
     """Requires each padded axis to have an element to repeat, where the output has any."""
+    least: Dim = 1
+    for size in shape:
+        least = extreme("min", least, size)
     for a, (d, begin, end) in enumerate(sides):
         kept = d + extreme("min", begin, 0) + extreme("min", end, 0)
-        others = [s for n, s in enumerate(shape) if n != a]
-        if at_least(shape[a] - kept, 1) and all(at_least(s, 1) for s in others):
+        if kept != shape[a]:
             what = f"mode '{mode}' repeats what is left of axis {a}: its size"
-            k.need_least(extreme("max", kept, 0), extreme("min", shape[a], 1), what)
+            k.need_least(extreme("max", kept, 0), least, what)
 
 
 def _source(mode: str, i: Axis, d: Dim, begin: Dim, end: Dim) -> Expr:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.errors import InvalidModel
+from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift
 from sardonyx.ops.common import maximum, minimum, need_dtype, normalize_axis
@@ -126,7 +126,12 @@ def dequantize_linear(
 
 def _check_zero_point(k: Builder, zero_point: Tensor | None, scale: Tensor) -> None:
     """A zero point has the shape of the scale; where both are one number, any."""
-    if zero_point is not None and not all(n == 1 for n in (*zero_point.shape, *scale.shape)):
+    if zero_point is None:
+        return
+    others = [n for n in (*zero_point.shape, *scale.shape) if n != 1]
+    if zero_point.rank != scale.rank and others and not any(isinstance(n, int) for n in others):
+        raise Undetermined(f"whether {others[0]} is 1, as of one scale, depends on symbolic dims")
+    if others:
         k.need_shape(zero_point, scale.shape, "the zero point")
 
 

@@ -54,6 +54,7 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
         if not 0 <= count <= size:
             raise InvalidModel(f"k is {count}, the axis has {size} elements")
         write = _by_places if _is_much(count, size) else _by_heap
+    k.need_least(size, count, "the axis of which the first k elements are taken: its size")
     found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
     with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
         write(k, _Row(x, found, a, i, count, largest))

@@ -58,6 +58,8 @@ _state = {"seed": 0}  # onnxruntime's set_seed is of the process
 
 def set_seed(seed: int) -> None:
     """The seed of random operators that state none, in sessions that are made from now on."""
+    if not -(1 << 63) <= index(seed) < 1 << 63:
+        raise TypeError(f"seed is {seed}; it takes an int of 64 bits")
     _state["seed"] = index(seed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from sardonyx.errors import (
     RunError,
     SardonyxError,
     Undetermined,
+    Unfit,
     UnsupportedModel,
 )
 from sardonyx.ort.capi.onnxruntime_pybind11_state import (
@@ -18,8 +20,11 @@ from sardonyx.ort.capi.onnxruntime_pybind11_state import (
     InvalidArgument,
     NotImplemented,
     RuntimeException,
+    both,
     status,
 )
+
+LEADING = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 @contextmanager
@@ -33,6 +38,21 @@ def loading(source: str | bytes) -> Iterator[None]:
         raise load_error(source, error) from error
 
 
+class ExecutionError(SardonyxError, RuntimeError):
+    """What onnxruntime says of a run on what is bound."""
+
+
+@contextmanager
+def binding() -> Iterator[None]:
+    """Says the errors of a run on what is bound, which onnxruntime makes RuntimeErrors of."""
+    try:
+        yield
+    except SardonyxError as error:
+        words = "Error in execution: "
+        text = LEADING.sub("", str(error)).removeprefix(words)
+        raise both(ExecutionError, type(error))(words + text) from error
+
+
 @contextmanager
 def running() -> Iterator[None]:
     """Says the errors of a run."""
@@ -42,7 +62,8 @@ def running() -> Iterator[None]:
         raise status(InvalidArgument, str(error), type(error)) from error
     except RunError as error:
         words = "Non-zero status code returned while running"
-        raise status(InvalidArgument, f"{words} {error}", type(error)) from error
+        kind = Fail if isinstance(error, Unfit) else InvalidArgument
+        raise status(kind, f"{words} {error}", type(error)) from error
     except (Undetermined, UnsupportedModel) as error:
         raise status(NotImplemented, str(error), type(error)) from error
     except InternalError as error:

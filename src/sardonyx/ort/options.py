@@ -9,20 +9,30 @@ can change a result.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from enum import IntEnum
 from operator import index
+from pathlib import Path
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
 
+from sardonyx.ort.capi.onnxruntime_pybind11_state import InvalidArgument
 from sardonyx.ort.values import ValueRefused
 
 LONGEST_KEY = 1024  # bytes of the name of a config entry
 
 
-class GraphOptimizationLevel(IntEnum):
+class Named(IntEnum):
+    """Numbers that are printed by their names, as in onnxruntime."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class GraphOptimizationLevel(Named):
     """Kept; results do not depend on it."""
 
     ORT_DISABLE_ALL = 0
@@ -32,14 +42,14 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(Named):
     """Kept; operations run one after the other."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(IntEnum):
+class ExecutionOrder(Named):
     """Kept."""
 
     DEFAULT = 0
@@ -54,6 +64,12 @@ def _number(value: object, wanted: type[int]) -> object:
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         return value
     return wanted(index(value))
+
+
+def _name(text: object) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is given as a name; it takes a str")
+    return text
 
 
 class _Options:
@@ -81,6 +97,8 @@ class _Options:
                 f"{name} is set to {value!r}, a {type(value).__name__}; "
                 f"it takes a {wanted.__name__}, such as {default!r}"
             )
+        if isinstance(value, int) and not -(1 << 31) <= value < 1 << 31:
+            raise TypeError(f"{name} is set to {value}; it takes an int of 32 bits")
         object.__setattr__(self, name, value)
 
     def _set_entry(self, key: str, value: str) -> None:
@@ -178,11 +196,11 @@ class SessionOptions(_Options):
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fixes a symbolic dim."""
-        self._by_name[name] = size
+        self._by_name[_name(name)] = index(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Fixes all symbolic dims of a denotation."""
-        self._by_denotation[denotation] = size
+        self._by_denotation[_name(denotation)] = index(size)
 
     def has_providers(self) -> bool:
         """Providers are given to the session."""
@@ -191,6 +209,27 @@ class SessionOptions(_Options):
     def register_custom_ops_library(self, path: str) -> None:
         """RuntimeError: Sardonyx does not load foreign machine code."""
         raise RuntimeError(f"Sardonyx does not load libraries of custom operators ({path})")
+
+
+def check_written(options: SessionOptions) -> None:
+    """InvalidArgument, as in onnxruntime, for an optimized_model_filepath that cannot be written,
+    though Sardonyx has nothing to write to it."""
+    text = options.optimized_model_filepath
+    path = Path(text)
+    if not text:
+        return
+    if path.is_dir():
+        code = errno.EISDIR
+    elif not path.parent.is_dir():
+        code = errno.ENOENT
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        code = errno.EACCES
+    else:
+        return
+    raise InvalidArgument(
+        f"SystemError : {code}; optimized_model_filepath {text} cannot be written "
+        f"({os.strerror(code)}); expected a file in a folder that is there"
+    )
 
 
 class RunOptions(_Options):

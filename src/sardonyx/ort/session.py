@@ -19,10 +19,10 @@ from sardonyx.ort.binding import IOBinding
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
 from sardonyx.ort.environment import PROVIDER, current_seed, get_available_providers
 from sardonyx.ort.events import nodes
-from sardonyx.ort.failures import loading, running
+from sardonyx.ort.failures import binding, loading, running
 from sardonyx.ort.feeds import check_supported, converted, wanted
 from sardonyx.ort.metadata import ModelMetadata, NodeArg, model_metadata, node_arg
-from sardonyx.ort.options import RunOptions, SessionOptions
+from sardonyx.ort.options import RunOptions, SessionOptions, check_written
 from sardonyx.ort.profile import Profile
 from sardonyx.ort.values import OrtValue
 from sardonyx.settings import (
@@ -123,6 +123,8 @@ class Session:
         run_options: RunOptions | None = None,
     ) -> None:
         """Runs in another thread, then calls callback(results, user_data, error)."""
+        if not callable(callback):
+            raise TypeError(f"callback is {callback!r}; it takes a function of three arguments")
 
         def work() -> None:
             try:
@@ -149,11 +151,12 @@ class Session:
     def run_with_iobinding(
         self, iobinding: IOBinding, run_options: RunOptions | None = None
     ) -> None:
-        """Runs on what is bound. RuntimeError where no output is, or one does not fit."""
+        """Runs on what is bound. Whatever is wrong is a RuntimeError, as in onnxruntime."""
         if iobinding._session is not self:
             raise ValueError("IOBinding must be used with the session that created it.")
-        names, inputs = iobinding.asked()
-        iobinding.take(dict(zip(names, self.run(names, inputs, run_options), strict=True)))
+        with binding():
+            names, inputs = iobinding.asked()
+            iobinding.take(dict(zip(names, self.run(names, inputs, run_options), strict=True)))
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be fed."""
@@ -251,6 +254,7 @@ class InferenceSession(Session):
     def _open(self) -> None:
         """Reads the model and makes the engine."""
         options = self._sess_options
+        check_written(options)
         self._profile = Profile(options.profile_file_prefix) if options.enable_profiling else None
         source = self._model_bytes if self._model_path is None else self._model_path
         assert source is not None

@@ -61,6 +61,13 @@ class OrtValue:
         return cls(np.require(numpy_obj, numpy_obj.dtype.newbyteorder("="), "C"))
 
     @classmethod
+    def from_dlpack(cls, data: Any, /) -> OrtValue:
+        """The tensor that an object with `__dlpack__` has, in its memory. TypeError for another."""
+        if not hasattr(data, "__dlpack__"):
+            raise TypeError(f"from_dlpack takes what has __dlpack__; found {_kind(data)}")
+        return cls(np.from_dlpack(data))
+
+    @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Array, /, onnx_element_type: int) -> OrtValue:
         """The bytes of an array as elements of an ONNX type of the same size."""
         dtype = t.by_onnx(onnx_element_type)
@@ -79,7 +86,10 @@ class OrtValue:
     ) -> OrtValue:
         """A tensor of zeros. element_type: a NumPy type or an ONNX type's number."""
         OrtDevice(device_type, device_id)
-        return cls(np.zeros(tuple(shape), element_dtype(element_type).numpy))
+        dtype = element_dtype(element_type)
+        if dtype is t.string or min(shape, default=0) < 0:
+            raise ValueRefused(f"an OrtValue of {dtype.name}{list(shape)} cannot be made")
+        return cls(np.zeros(tuple(shape), dtype.numpy))
 
     def numpy(self) -> Array:
         """The value: the tensor's own memory, not a copy."""
@@ -147,7 +157,10 @@ def element_dtype(element_type: npt.DTypeLike | int) -> DType:
     if isinstance(element_type, int):
         found = t.by_onnx(element_type)
     else:
-        found = t.by_numpy(np.dtype(element_type))
+        try:
+            found = t.by_numpy(np.dtype(element_type))
+        except TypeError:
+            found = None
     if found is None:
         raise ValueRefused(f"{element_type!r} is not an element type that Sardonyx has")
     return found

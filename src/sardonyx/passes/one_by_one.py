@@ -190,6 +190,8 @@ def _joined(program: Program, run: Sequence[_Single], size: Dim, make: Make) -> 
             tensors=tensors,
             weights=weights,
             launches=tuple(x.launch for x in run),
+            equal=(),  # the program around it sees to them
+            sizes=(),
         )
     )
     call = Call("Each", (body,), elements=len(scanned), count=size)

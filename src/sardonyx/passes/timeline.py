@@ -31,11 +31,11 @@ def outline_of(program: Program) -> Outline:
     )
 
 
-def timeline_of(program: Program, dims: Mapping[str, int] | None = None) -> Timeline:
-    """The program's steps and sizes; inputs, weights and outputs lie outside M. dims: the numbers
-    of the symbolic dims of a program whose offsets are looked up in a table."""
-    if dims is not None:
-        return outline_of(program).at(dims)
+def timeline_of(program: Program, most: Mapping[str, int] | None = None) -> Timeline:
+    """The program's steps and sizes; inputs, weights and outputs lie outside M. most: what the
+    symbolic dims of a program do not exceed, of which each tensor gets the most that it needs."""
+    if most is not None:
+        return outline_of(program).within(most)
     sizes = {n: byte_size(n, program.tensors[n]) for n in _names(program)}
     steps = tuple(_once(step_of(x.kernel, x.reads, x.writes) for x in program.launches))
     initial = tuple(dict.fromkeys((*program.inputs, *program.weights)))

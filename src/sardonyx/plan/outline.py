@@ -6,12 +6,12 @@ offsets_of(slots, plan(timeline))       the table that the program takes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sardonyx.dims import Dim, product
+from sardonyx.dims import Dim, greatest, product
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.plan.timeline import Plan, Step, Timeline
 from sardonyx.types import Array, TensorType
@@ -34,9 +34,16 @@ class Outline:
 
     def at(self, dims: Mapping[str, int]) -> Timeline:
         """The timeline for these numbers of the dims."""
-        sizes = {n: byte_size(n, x.at(dims)) for n, x in self.tensors.items()}
+        return self._with(lambda n, x: byte_size(n, x.at(dims)))
+
+    def within(self, most: Mapping[str, int]) -> Timeline:
+        """The timeline for all numbers of the dims from 1 to these."""
+        return self._with(lambda _, x: capacity(x, most))
+
+    def _with(self, size: Callable[[str, TensorType], int]) -> Timeline:
+        sizes = {n: size(n, x) for n, x in self.tensors.items()}
         steps = (
-            replace(step, scratch=tuple(byte_size("scratch", x.at(dims)) for x in scratch))
+            replace(step, scratch=tuple(size("scratch", x) for x in scratch))
             for step, scratch in zip(self.steps, self.scratch, strict=True)
         )
         return Timeline(tuple(steps), sizes, self.initial, self.final, self.outside)
@@ -60,6 +67,11 @@ def offsets_of(slots: Sequence[Slot], made: Plan) -> Array:
         else:
             found.append(made.scratch[slot.launch][slot.temporary])
     return np.array(found or [0], np.int64)
+
+
+def capacity(tensor: TensorType, most: Mapping[str, int]) -> int:
+    """The bytes that a tensor may have while no symbolic dim exceeds its number."""
+    return tensor.dtype.bytes(max(0, greatest(product(tensor.shape or ()), most)))
 
 
 def byte_size(name: str, tensor: TensorType | None) -> int:

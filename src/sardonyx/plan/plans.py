@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
-from sardonyx.dims import Dim, evaluate, product
+from sardonyx.dims import Dim, evaluate, greatest, product
 from sardonyx.errors import InternalError, LimitExceeded
 from sardonyx.plan.outline import Outline, Slot, offsets_of
 from sardonyx.plan.place import plan
@@ -39,6 +39,10 @@ class Workers:
         """The bytes of each."""
         some = (n for n, count in self.elements if evaluate(count, dims) >= threads)
         return max((evaluate(self.kernels, dims), *some))
+
+    def within(self, most: Mapping[str, int]) -> Workers:
+        """That for all numbers of the dims from 1 to these."""
+        return replace(self, kernels=greatest(self.kernels, most))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

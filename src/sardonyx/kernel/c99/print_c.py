@@ -20,6 +20,7 @@ import numpy as np
 
 from sardonyx.dims import Dim
 from sardonyx.errors import InternalError
+from sardonyx.kernel.arith import canonical_nan
 from sardonyx.kernel.c99.outer import outer
 from sardonyx.kernel.c99.place import Block, place
 from sardonyx.kernel.c99.prelude import prelude as prelude
@@ -72,7 +73,7 @@ def print_c(kernel: Kernel, same: Mapping[Buffer, Buffer] | None = None) -> Func
     types differ."""
     names = Writer()
     touched = buffers(kernel)
-    tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
+    tables = [b for b in touched if is_table(b)]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})
     lines = []
     for b in tables:
@@ -162,6 +163,16 @@ def _initial(value: float, dtype: DType) -> str:
     if dtype in (float32, float64) and value != value:
         return f"({dtype.c})NAN"
     return literal(value, dtype)
+
+
+def is_table(b: Buffer) -> bool:
+    """Whether a buffer is a constant that is written out: few elements, no NaN of another payload
+    than C's own."""
+    if b.data is None or b.data.size > TABLE:
+        return False
+    if b.dtype not in (float32, float64):
+        return True
+    return canonical_nan(b.data, b.dtype).tobytes() == b.data.tobytes()
 
 
 def table(b: Buffer, name: str) -> str:

@@ -30,7 +30,6 @@ from sardonyx.kernel.c99.beside import beside
 from sardonyx.kernel.c99.print_abreast import abreast_of, print_abreast, together
 from sardonyx.kernel.c99.print_along import packed_along, print_along
 from sardonyx.kernel.c99.print_c import (
-    TABLE,
     Function,
     buffers,
     compute,
@@ -38,6 +37,7 @@ from sardonyx.kernel.c99.print_c import (
     indented,
     is_pair,
     is_run,
+    is_table,
     locals_of,
     name_pointers,
     rolled,
@@ -85,7 +85,7 @@ def print_scheduled(
     names, helpers = Writer(wide=True, threads=threads, choices=choices), list[list[str]]()
     names.unseen = unseen(kernel)
     touched = buffers(kernel)
-    tables = [b for b in touched if b.data is not None and b.data.size <= TABLE]
+    tables = [b for b in touched if is_table(b)]
     pointers = name_pointers(kernel, names, [b for b in touched if b not in tables], same or {})
     before: list[str] = []
     for b in tables:
