@@ -18,9 +18,6 @@ how to go on. Names are the model's own, and may be any text: `shown` is how peo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 
 def shown(text: str) -> str:
     """Text for one line of a terminal or a page: what is no visible character (an end of a line, an
@@ -80,15 +77,17 @@ class Unfit(RunError, InvalidModel):
     only in a run."""
 
 
-@contextmanager
-def of_a_run() -> Iterator[None]:
+class of_a_run:
     """What breaks a rule within is Unfit: the model is well, this run of it is not."""
-    try:
-        yield
-    except Unfit:
-        raise
-    except InvalidModel as error:
-        raise Unfit(str(error)) from error
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, InvalidModel) and not isinstance(error, Unfit):
+            raise Unfit(str(error)) from error
 
 
 class BuildError(SardonyxError):

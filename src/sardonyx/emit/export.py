@@ -21,9 +21,8 @@ from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.plan.outline import capacity
 from sardonyx.types import Array, TensorType
 
-KNOWN_BY = (
-    "model.c"  # the first file of a folder, by which it is known again, whatever stops the rest
-)
+# The first file that is written, by which a folder is known again, whatever stops the rest.
+KNOWN_BY = "model.c"
 
 
 def export(
