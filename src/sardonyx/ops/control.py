@@ -24,7 +24,7 @@ def if_(cond: Array, *, then_branch: Body, else_branch: Body) -> tuple[Value, ..
 
 @host("Loop", 1, *VERSIONS)
 def loop(
-    trip_count: Array | None, cond: Array | None, *carried: Value, body: Body
+    trip_count: Array | None = None, cond: Array | None = None, *carried: Value, body: Body
 ) -> tuple[Value, ...]:
     """Runs body(iteration, condition, carried...) while the condition holds, at most trip_count
     times: the carried values at the end, then what each iteration scanned, stacked.

@@ -46,6 +46,10 @@ def lower(
         graph = taken(lightened(graph))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
+    for name in (*inputs, *graph.outputs):
+        kind = graph.types.get(name)
+        if name in graph.containers or (kind is not None and kind.dtype is t.string):
+            raise UnsupportedModel(f"'{name}' is no tensor of numbers: compiled C does not have it")
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
     launches: list[Launch] = []
     tensors = dict(graph.types)
