@@ -343,3 +343,15 @@ def test_what_no_operation_reads_is_handed_on(kind: str, value: Any) -> None:
     assert list(map(str, found)) == list(map(str, value))
     with pytest.raises(UnsupportedModel, match="'t'"):
         lower(load(proto))
+
+
+@pytest.mark.parametrize(("states", "rows"), [(2, 3), (3, 2)])
+def test_a_scan_whose_state_has_another_batch_is_refused(states: int, rows: int) -> None:
+    body = """s, y = Scan<num_scan_inputs = 1, body = b (float a, float e) => (float t, float r) {
+      t = Add(a, e)
+      r = Neg(t)
+    }>("", k, x)"""
+    graph = load(model("(float[a] k, float[b, 1] x) => (float[a] s, float[b, 1] y)", body, 8))
+    feeds = {"k": np.ones(states, np.float32), "x": np.ones((rows, 1), np.float32)}
+    with pytest.raises(RunError, match="batches"):
+        Machine(graph).run(feeds)

@@ -62,6 +62,8 @@ def scan_8(
 ) -> tuple[Value, ...]:
     """Scan for each item of a batch, over the first sequence_lens[item] elements of axis 1; what is
     scanned is filled up with zeros."""
+    if len(batches := {v.shape[:1] for v in values}) != 1:
+        raise RunError(f"the states and what is scanned have the batches {sorted(batches)}")
     batch, length = values[-1].shape[0], values[-1].shape[1]
     lens = [length] * batch if sequence_lens is None else [int(n) for n in sequence_lens]
     if len(lens) != batch or not all(0 <= n <= length for n in lens):
