@@ -45,7 +45,8 @@ def lower(
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
     if make is None and any(op.subgraphs for op in graph.operations):
-        graph = taken(lightened(graph))
+        lighter = lightened(graph)
+        graph = taken(graph if lighter is graph else infer(lighter))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
     for name in (*inputs, *graph.outputs):
