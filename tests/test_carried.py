@@ -166,3 +166,13 @@ def test_constants_of_branches_that_go_by_stages(c: bool) -> None:
            }>""",
     )
     check(proto, {"c": np.array(c), "x": np.array([0, 1, -2, 0], np.float32)})
+
+
+@pytest.mark.parametrize("result", ["float[2] y", "y"])
+def test_a_loop_that_gives_only_what_it_hands_on(result: str) -> None:
+    body = """zero = Constant<value = int64 {0}>()
+    n = Max(m, zero)
+    y = Loop(n, "", x) <body = b (int64 i, bool c, v) => (bool d, w) {
+      three = Constant<value_int = 3>() d = Less(i, three) w = Identity(v) }>"""
+    proto = model(f"(int64 m, float[2] x) => ({result})", body)
+    check(proto, {"m": np.array(5), "x": X})

@@ -13,7 +13,7 @@ import pytest
 
 from sardonyx.cli import main
 from sardonyx.engines import make_engine
-from sardonyx.errors import RunError
+from sardonyx.errors import InvalidModel, RunError
 from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
@@ -152,3 +152,42 @@ def test_an_exported_folder_with_control_flow_passes_its_test(
     command = ["make", "-C", str(folder), "test", f"CC={compiler}", f"CFLAGS={more}"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+STEP = """y = Loop(n, "", x) <body = b (int64 i, bool c, float[4] v) => (d, float[4] w) {
+    w = Neg(v)
+    d = COND
+  }>"""
+WRONG = {
+    "a condition of two": ("bool[2] c", BRANCHES.replace("If(e)", "If(c)"), np.ones(2, bool)),
+    "a trip count of two": ("int64[2] n", STEP.replace("COND", "Identity(c)"), np.ones(2, int)),
+    "two conditions of a body": (
+        "int64 n", STEP.replace("COND", "Constant<value = bool[2] {1, 1}>()"), np.array(3)
+    ),
+    "a condition of a body that is a number": (
+        "int64 n", STEP.replace("COND", "ReduceSum<keepdims = 0>(v)"), np.array(3)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["machine", "native"])
+@pytest.mark.parametrize("name", WRONG)
+def test_what_decides_how_often_something_runs_is_one_element(name: str, kind: Any) -> None:
+    given, body, value = WRONG[name]
+    engine = make_engine(load(model(f"({given}, float[4] x) => (float[4] y)", body)), kind)
+    with pytest.raises(RunError, match=r"one boolean|expected one"):
+        engine.run({given.split()[1]: value, "x": X})
+
+
+@pytest.mark.parametrize("kind", ["machine", "native"])
+def test_a_scan_with_more_directions_than_outputs_is_refused(kind: Any) -> None:
+    body = SCAN.replace("directions = [1]", "directions = [1, 1]")
+    graph = load(model("(float[2] z, float[2, 3] x) => (float[2] y, float[2, 3] t)", body))
+    with pytest.raises(InvalidModel, match="directions has 2 numbers, expected 1"):
+        make_engine(graph, kind).run({"z": X[:2], "x": np.ones((2, 3), np.float32)})
+
+
+def test_a_body_without_outputs_is_refused() -> None:
+    body = """y = Loop(n, "", x) <body = b (int64 i, bool c, float[4] v) => () { d = Neg(v) }>"""
+    with pytest.raises(InvalidModel, match=r"body of Loop '#0'.*no outputs"):
+        load(model(COUNTED, body))

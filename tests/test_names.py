@@ -106,3 +106,25 @@ def test_an_input_of_a_body_without_a_name_is_refused() -> None:
     proto.graph.node[1].attribute[0].g.input[2].name = ""
     with pytest.raises(InvalidModel, match="an input without a name"):
         load(proto)
+
+
+def test_a_branch_that_is_handed_to_a_function_reads_the_tensors_of_the_call() -> None:
+    """Also where the function has an input of the same name."""
+
+    def branch(op_type: str) -> onnx.GraphProto:
+        out = helper.make_tensor_value_info("u", 1, None)
+        return helper.make_graph([helper.make_node(op_type, ["x"], ["u"])], "b", [], [out])
+
+    choice = helper.make_node("If", ["c"], ["b"], else_branch=branch("Relu"))
+    handed = onnx.AttributeProto(name="then_branch", ref_attr_name="then")
+    handed.type = onnx.AttributeProto.GRAPH
+    choice.attribute.append(handed)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("my", 1)]
+    proto = model("(bool c, float[2] x) => (float[2] y)", "w = Abs(x)", more=', "my": 1')
+    call = helper.make_node("f", ["c", "w"], ["y"], domain="my", then=branch("Neg"))
+    proto.graph.node.append(call)
+    proto.functions.append(
+        helper.make_function("my", "f", ["c", "x"], ["b"], [choice], opsets, ["then"])
+    )
+    found = [both(proto, {"c": np.array(c), "x": X})[0].tolist() for c in (True, False)]
+    assert found == [(-X).tolist(), np.abs(X).tolist()]

@@ -22,6 +22,7 @@ from sardonyx.errors import (
 from sardonyx.loading import load
 from sardonyx.machine import Machine
 from sardonyx.ops import control
+from sardonyx.passes.lower import lower
 
 
 def model(sign: str, body: str, opset: int = 21, more: str = "") -> onnx.ModelProto:
@@ -318,3 +319,39 @@ def test_a_default_that_decides_sizes_is_replaced_by_what_is_fed(kind: str) -> N
     for a, b in ((None, 4), (0, 4), (None, 2), (3, 5), (None, 4), (2, 4)):
         feeds = {"b": np.array(b)} | ({} if a is None else {"a": np.array(a)})
         assert engine.run(feeds)["y"].tolist() == [-x for x in range(1 if a is None else a, b)]
+
+
+@pytest.mark.parametrize("trips", ["n", '""'])
+def test_a_loop_that_carries_nothing(trips: str) -> None:
+    body = f"""y = Loop({trips}, "") <body = b (int64 i, bool c) => (bool d, int64 j) {{
+      two = Constant<value_int = 2>()
+      d = Less(i, two)
+      j = Add(i, i)
+    }}>"""
+    (y,) = both(model("(int64 n) => (int64[m] y)", body), {"n": np.array(9)})
+    assert y.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("string[2]", np.array(["a", "b"], object)), ("seq(float[2])", [np.ones(2, np.float32)])],
+)
+def test_what_no_operation_reads_is_handed_on(kind: str, value: Any) -> None:
+    """Also where all that is computed lies in M."""
+    proto = model(f"({kind} t, float[2] x) => (float[2] y, {kind} t)", "y = Neg(x)")
+    _, found = both(proto, {"x": np.ones(2, np.float32), "t": value})
+    assert list(map(str, found)) == list(map(str, value))
+    with pytest.raises(UnsupportedModel, match="'t'"):
+        lower(load(proto))
+
+
+@pytest.mark.parametrize(("states", "rows"), [(2, 3), (3, 2)])
+def test_a_scan_whose_state_has_another_batch_is_refused(states: int, rows: int) -> None:
+    body = """s, y = Scan<num_scan_inputs = 1, body = b (float a, float e) => (float t, float r) {
+      t = Add(a, e)
+      r = Neg(t)
+    }>("", k, x)"""
+    graph = load(model("(float[a] k, float[b, 1] x) => (float[a] s, float[b, 1] y)", body, 8))
+    feeds = {"k": np.ones(states, np.float32), "x": np.ones((rows, 1), np.float32)}
+    with pytest.raises(RunError, match="batches"):
+        Machine(graph).run(feeds)

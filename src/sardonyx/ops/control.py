@@ -24,7 +24,7 @@ def if_(cond: Array, *, then_branch: Body, else_branch: Body) -> tuple[Value, ..
 
 @host("Loop", 1, *VERSIONS)
 def loop(
-    trip_count: Array | None, cond: Array | None, *carried: Value, body: Body
+    trip_count: Array | None = None, cond: Array | None = None, *carried: Value, body: Body
 ) -> tuple[Value, ...]:
     """Runs body(iteration, condition, carried...) while the condition holds, at most trip_count
     times: the carried values at the end, then what each iteration scanned, stacked.
@@ -32,7 +32,9 @@ def loop(
     Raises LimitExceeded after TRIPS iterations.
     """
     going = cond is None or _truth(cond)
-    trips = None if trip_count is None else int(np.asarray(trip_count).reshape(()))
+    if trip_count is not None and trip_count.size != 1:
+        raise RunError(f"the trip count has {trip_count.size} elements, expected one")
+    trips = None if trip_count is None else int(trip_count.reshape(()))
     state: tuple[Value, ...] = carried
     scanned: list[list[Value]] = [[] for _ in body.graph.outputs[1 + len(carried) :]]
     for i in count():
@@ -60,6 +62,8 @@ def scan_8(
 ) -> tuple[Value, ...]:
     """Scan for each item of a batch, over the first sequence_lens[item] elements of axis 1; what is
     scanned is filled up with zeros."""
+    if len(batches := {v.shape[:1] for v in values}) != 1:
+        raise RunError(f"the states and what is scanned have the batches {sorted(batches)}")
     batch, length = values[-1].shape[0], values[-1].shape[1]
     lens = [length] * batch if sequence_lens is None else [int(n) for n in sequence_lens]
     if len(lens) != batch or not all(0 <= n <= length for n in lens):
@@ -91,8 +95,8 @@ def scan(
     if states < 0 or num_scan_inputs < 1:
         raise InvalidModel(f"{num_scan_inputs} of {len(values)} inputs are said to be scanned")
     outputs = len(body.graph.outputs) - states
-    axes = _each(scan_input_axes, num_scan_inputs, "scan_input_axes")
-    back = _each(scan_input_directions, num_scan_inputs, "scan_input_directions")
+    axes = each(scan_input_axes, num_scan_inputs, "scan_input_axes")
+    back = each(scan_input_directions, num_scan_inputs, "scan_input_directions")
     inputs = [_sequence(v, a, d) for v, a, d in zip(values[states:], axes, back, strict=True)]
     lengths = {len(v) for v in inputs}
     if len(lengths) != 1:
@@ -104,8 +108,8 @@ def scan(
         state = found[:states]
         for row, value in zip(rows, found[states:], strict=True):
             row.append(value)
-    out_axes = _each(scan_output_axes, outputs, "scan_output_axes")
-    out_back = _each(scan_output_directions, outputs, "scan_output_directions")
+    out_axes = each(scan_output_axes, outputs, "scan_output_axes")
+    out_back = each(scan_output_directions, outputs, "scan_output_directions")
     stacked = [
         _stacked(row[::-1] if d else row, body.output(states + j), a)
         for j, (row, a, d) in enumerate(zip(rows, out_axes, out_back, strict=True))
@@ -114,12 +118,13 @@ def scan(
 
 
 def _truth(cond: Value) -> bool:
-    if not isinstance(cond, np.ndarray) or cond.size != 1:
+    if not isinstance(cond, np.ndarray) or cond.dtype != bool or cond.size != 1:
         raise RunError("a condition is not one boolean")
     return bool(cond.reshape(()))
 
 
-def _each(given: Sequence[int], n: int, what: str) -> tuple[int, ...]:
+def each(given: Sequence[int], n: int, what: str) -> tuple[int, ...]:
+    """The numbers given, one for each of n; by default 0."""
     if given and len(given) != n:
         raise InvalidModel(f"{what} has {len(given)} numbers, expected {n}")
     return tuple(given) or (0,) * n

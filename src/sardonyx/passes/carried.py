@@ -57,7 +57,8 @@ def _kind(value: Array) -> TensorType | None:
 
 
 def _without_states(graph: Graph, op: Operation, read: Set[str]) -> list[Operation]:
-    """A loop without the states that it hands on, then what they are, as far as that is read."""
+    """A loop without the states that it hands on, if it gives more, then what they are, as far as
+    that is read."""
     loops = op.op_type == "Loop" or (op.op_type == "Scan" and op.since >= SCAN)
     if op.domain or not loops:
         return [op]
@@ -91,7 +92,7 @@ def _without_states(graph: Graph, op: Operation, read: Set[str]) -> list[Operati
         for j in handed
         if outputs[j] in read
     ]
-    return [lighter, *same]
+    return [lighter, *same] if any(lighter.outputs) else same
 
 
 def _source(graph: Graph, name: str) -> str:

@@ -19,6 +19,7 @@ from sardonyx.graph import Graph, Operation, captures
 from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.symbolic import LIMIT
+from sardonyx.ops.control import each
 from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
 from sardonyx.passes.branches import known_value, taken
@@ -43,9 +44,14 @@ def lower(
     Raises Undetermined where a shape or value is not known, UnsupportedModel where an operator is.
     """
     if make is None and any(op.subgraphs for op in graph.operations):
-        graph = taken(lightened(graph))
+        lighter = lightened(graph)
+        graph = taken(graph if lighter is graph else infer(lighter))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
+    for name in (*inputs, *graph.outputs):
+        kind = graph.types.get(name)
+        if name in graph.containers or (kind is not None and kind.dtype is t.string):
+            raise UnsupportedModel(f"'{name}' is no tensor of numbers: compiled C does not have it")
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
     launches: list[Launch] = []
     tensors = dict(graph.types)
@@ -84,6 +90,7 @@ def _control(
 
 
 def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> Launch:
+    _one(op, *_known(op, op.inputs[:1], tensors))
     bodies = [
         _body(op, name, _inferred(graph, op, op.subgraphs[name], (), tensors), make)
         for name in ("then_branch", "else_branch")
@@ -99,10 +106,14 @@ def _if(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make)
 
 def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> Launch:
     trips, cond, *carried = (*op.inputs, *[""] * (2 - len(op.inputs)))
+    _one(op, *_known(op, [*filter(None, (trips, cond))], tensors))
     own = [TensorType(t.int64, ()), TensorType(t.bool_, ()), *_known(op, carried, tensors)]
     body = _inferred(graph, op, op.subgraphs["body"], own, tensors)
     made, states = _body(op, "body", body, make), len(carried)
-    _, *kinds = given_by(made)
+    goes_on, *kinds = given_by(made)
+    _one(op, goes_on)
+    if goes_on.dtype is not t.bool_:
+        raise Undetermined(f"{op}: its condition is {goes_on}")
     if kinds[:states] != own[2:]:
         raise Undetermined(f"{op}: a carried value changes its type")
     if kinds[states:]:
@@ -112,6 +123,13 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
     call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
     return calling((op,), reads, results, tensors, call)
+
+
+def _one(op: Operation, *kinds: TensorType) -> None:
+    """Undetermined where what decides how often something runs is not one element."""
+    for kind in kinds:
+        if any(d != 1 for d in kind.shape or ()):
+            raise Undetermined(f"{op}: a condition or trip count is {kind}, not one element")
 
 
 def _rows(kind: TensorType, count: int) -> TensorType:
@@ -153,7 +171,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
 
 
 def _flags(op: Operation, name: str, count: int) -> Sequence[int]:
-    return tuple(op.attributes.get(name) or ()) or (0,) * count
+    return each(tuple(op.attributes.get(name) or ()), count, f"{op}: {name}")
 
 
 def _moved(

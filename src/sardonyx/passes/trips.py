@@ -32,7 +32,7 @@ def iterations(graph: Graph, op: Operation, body: Graph) -> int:
 
 def _counted(graph: Graph, op: Operation, body: Graph, most: int | None) -> int:
     """The number of iterations by a trial of what the condition depends on, which is known."""
-    own = body.inputs[: len(op.inputs)]
+    own = body.inputs[: max(2, len(op.inputs))]
     carried = dict(zip(own[2:], body.outputs[1:], strict=False))
     part = _needed(body, body.outputs[0], carried)
     values = dict(body.values)

@@ -161,8 +161,8 @@ class Inliner:
         attributes = call_attributes(call, function, what)
         body = [NodeProto.FromString(n.SerializeToString()) for n in function.node]
         for node in body:
-            bind_attributes(node, attributes, what)
             rename_node(node, names, self.names, prefix)
+            bind_attributes(node, attributes, what)  # a graph that is handed over reads the call's
         body += tail
         self.annotate(body, at)
         return body

@@ -73,6 +73,8 @@ def _check_nodes(
                         "but no input, initializer or node makes it"
                     )
         for part, attribute, graph in subgraphs([node]):
+            if not graph.output:
+                raise InvalidModel(f"{attribute} of {label(part, index)} in {where} has no outputs")
             visible = outer | known
             check_graph(graph, f"{attribute} of {label(part, index)} in {where}", visible)
         for name in filter(None, node.output):
