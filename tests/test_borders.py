@@ -139,3 +139,13 @@ def test_copies_of_an_input_are_one() -> None:
     program = optimise(lower(net.graph()))
     (copy,) = [launch for launch in program.launches if launch.kernel.name == "pad"]
     assert [b.shape for b in copy.kernel.outputs] == [(1, 20, 13, 22)]
+
+
+def test_a_copy_that_misses_an_axis_of_one_place_is_all_border() -> None:
+    """The last phase of the rows meets none of the one row: only the filler is read there."""
+    net = Net()
+    x = net.feed("x", values(0, 1, 1, 1, 2))
+    w = values(1, 1, 1, 3, 3)
+    steps = {"strides": [3, 1], "pads": [1, 0, 1, 0], "output_padding": [2, 0]}
+    net.give(net.op("ConvTranspose", x, w, **steps))
+    check(net)

@@ -93,8 +93,9 @@ def _copy(at: int, launch: Launch) -> _Copy | None:
 
 def _side(index: Expr, axis: Axis, size: Dim, whole: Dim) -> Span | None:
     """Along one dimension: where the source begins, its size, that of the whole."""
-    form = affine(index)
-    before = None if form is None else 0 if size == whole == 1 else atom(axis) - form
+    form, own = affine(index), atom(axis)
+    alone = size == whole == 1 and form == 0  # an axis of one turn is not in the index
+    before = None if form is None else 0 if alone else own - form
     if not isinstance(before, int) or before < 0:
         return None
     if isinstance(size, int) and isinstance(whole, int):
