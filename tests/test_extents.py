@@ -56,6 +56,15 @@ COUNTED = """
 """
 LEFT = "p = Concat<axis = 0>(n, z, z, z) e = Exp(w) c = Pad(e, p) s = Softmax<axis = 0>(c)"
 ROW, GRID = np.array([1, 0, 0, 0], np.float32), np.arange(400, dtype=np.float32).reshape(4, 100)
+REST = """
+  m = Cast<to = 7>(p)
+  e = Constant<value = int64[1] {99}>()
+  r = Slice(x, m, e)
+  t = Exp(r)
+  z = Neg(t)
+  i = NonZero(z)
+  y = Concat<axis = 0>(z, x, t)
+"""
 CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "what is not 0": (
         "(float[2, 4] x) => (float[n] y, float s)", SELECTED, {"x": X}, []
@@ -78,6 +87,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
         COMPUTED,
         {"x": X, "p": np.array([2.5, 1.5], np.float32)},
         ["--max-dim", "m[0]=3", "--max-dim", "m[1]=2"],
+    ),
+    "what is larger for a smaller number": (
+        "(float[4, 40] x, float[1] p) => (float[n, 40] y, int64[2, k] i, float[l, 40] t)",
+        REST,
+        {"x": np.linspace(0, 1, 160, dtype=np.float32).reshape(4, 40), "p": np.ones(1, np.float32)},
+        ["--max-dim", "m=4"],
     ),
 }  # fmt: skip
 

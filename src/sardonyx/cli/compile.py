@@ -27,7 +27,7 @@ from sardonyx.cli.common import (
 from sardonyx.cli.feeds import completed, read
 from sardonyx.emit import emit
 from sardonyx.emit.export import KNOWN_BY, export
-from sardonyx.emit.source import WRITTEN, Source
+from sardonyx.emit.source import WRITTEN, Source, bounds_of
 from sardonyx.errors import FeedError
 from sardonyx.graph import Graph
 from sardonyx.kernel.c99.schedule import print_scheduled
@@ -93,7 +93,7 @@ def execute(args: argparse.Namespace) -> int:
     progress(0, 4, "lowering")
     program = optimise(lower(graph, overridable=False))
     progress(1, 4, "planning")
-    bounds = {e.symbol: e.most for e in extents}
+    bounds = bounds_of(extents)
     made = plan(timeline_of(program, bounds) if bounds else timeline_of(program))
     progress(2, 4, "running the machine, for the test")
     results = Machine(replace(graph, values={}, extents=())).run(feeds)

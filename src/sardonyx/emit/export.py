@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sardonyx.emit.model import CONTRACT_FLAGS
-from sardonyx.emit.source import Extent, Program, Source
+from sardonyx.emit.source import Extent, Program, Source, bounds_of
 from sardonyx.emit.weights import ALIGNMENT, c_bytes, c_file, lying, quiet
 from sardonyx.errors import BuildError, FeedError, Undetermined
 from sardonyx.graph import Operation
@@ -85,8 +85,8 @@ def _fits(program: Program, names: Sequence[str], arrays: Sequence[Array]) -> No
 
 def _capacities(program: Program, extents: Sequence[Extent]) -> list[int]:
     """The bytes that each output may have."""
-    most = {e.symbol: e.most for e in extents}
-    return [capacity(program.tensors[name], most) for name in program.outputs]
+    bounds = bounds_of(extents)
+    return [capacity(program.tensors[name], bounds) for name in program.outputs]
 
 
 def test_main(

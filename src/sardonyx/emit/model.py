@@ -19,7 +19,7 @@ from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapp
 from sardonyx.emit.names import described
 from sardonyx.emit.places import Places
 from sardonyx.emit.sizes import Sizes, told_sizes
-from sardonyx.emit.source import WRITTEN, Body, Extent, Launch, Program, Source
+from sardonyx.emit.source import WRITTEN, Body, Extent, Launch, Program, Source, bounds_of
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
 from sardonyx.kernel.c99.prelude import END, prelude, tile_files
@@ -289,7 +289,7 @@ def _header(
         most = max((workers.kernels, *(n for n, _ in workers.elements)))
         sizes.append(f"#define {upper}_WORKER_BYTES {most}")
     tensors = [
-        f"   {kind}[{i}]: {described(name, program.tensors[name])}"
+        f"   {kind}[{i}]: {described(name, program.tensors[name], bounds_of(extents))}"
         for kind, names in (("inputs", program.inputs), ("outputs", program.outputs))
         for i, name in enumerate(names)
     ]
@@ -301,7 +301,7 @@ def _header(
         *told_sizes(program, places, extents),
         *tensors,
         f"   {prefix}_run returns 0, or the operation fails that operation names: an index is out",
-        "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound (3).",
+        "   of bounds 1 (a load) or 2 (a store), or a size is beyond its bound or unfit (3).",
     ]
     public = (*program.inputs, *program.outputs)
     return _HEADER.format(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from sardonyx.plan.outline import capacity
 from sardonyx.types import TensorType
 
 LONGEST = 64  # characters of a name in a comment
@@ -26,7 +28,11 @@ def identifier(word: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", word.lower()).strip("_")[:24] or "kernel"
 
 
-def described(name: str, tensor: TensorType) -> str:
-    """name, dtype and shape of a tensor for a comment."""
+def described(name: str, tensor: TensorType, most: Mapping[str, int] | None = None) -> str:
+    """name, dtype and shape of a tensor for a comment. most: the bounds of symbolic dims, of which
+    sizes with such have their most bytes."""
     dims = [d if isinstance(d, int) else escaped(str(d)) for d in tensor.shape or ()]
-    return f"{escaped(name)} {tensor.dtype.name}[{', '.join(map(str, dims))}]"
+    text = f"{escaped(name)} {tensor.dtype.name}[{', '.join(map(str, dims))}]"
+    if not most or all(isinstance(d, int) for d in tensor.shape or ()):
+        return text
+    return f"{text}, at most {capacity(tensor, most)} bytes"

@@ -100,6 +100,11 @@ class Extent(Protocol):
     def most(self) -> int: ...
 
 
+def bounds_of(extents: Sequence[Extent]) -> dict[str, int]:
+    """The bound of each symbolic dim."""
+    return {e.symbol: e.most for e in extents}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """A program as C.

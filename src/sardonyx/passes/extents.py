@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from sardonyx.dims import Dim, evaluate, product, symbol
+from sardonyx.dims import Dim, greatest, product, symbol
 from sardonyx.dims.given import check_given
 from sardonyx.divide import divided
 from sardonyx.errors import FeedError, Undetermined
@@ -95,7 +95,7 @@ def _extents(
     size = prod(d for d in graph.types[name].shape or () if isinstance(d, int))
     if size > SYMBOLS:
         raise Undetermined(f"{op} decides {size} sizes, more than {SYMBOLS}")
-    own = evaluate(_capacity(graph, op), bounds) if counted else None
+    own = greatest(_capacity(graph, op), bounds) if counted else None
     for i in range(size):
         key = name if size == 1 else f"{name}[{i}]"
         bound = most.get(key, own)

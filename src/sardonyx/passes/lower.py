@@ -48,10 +48,6 @@ def lower(
         graph = taken(graph if lighter is graph else infer(lighter))
     made = make or partial(_optimised, fused)
     inputs = (*graph.inputs, *(graph.overridable if overridable else ()))
-    for name in (*inputs, *graph.outputs):
-        kind = graph.types.get(name)
-        if name in graph.containers or (kind is not None and kind.dtype is t.string):
-            raise UnsupportedModel(f"'{name}' is no tensor of numbers: compiled C does not have it")
     weights = {n: v for n, v in graph.initializers.items() if n not in inputs}
     launches: list[Launch] = []
     tensors = dict(graph.types)
@@ -68,6 +64,10 @@ def lower(
             writes = tuple(filter(None, op.outputs))
             reads = tuple(name or None for name in op.inputs)
             launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
+    for name in (*inputs, *graph.outputs):
+        kind = graph.types.get(name)
+        if name in graph.containers or (kind is not None and kind.dtype is t.string):
+            raise UnsupportedModel(f"'{name}' is no tensor of numbers: compiled C does not have it")
     equal = tuple(dict.fromkeys(e for x in launches for e in x.kernel.equal))
     dims = dict.fromkeys(d for x in tensors.values() for d in x.shape or ())
     sizes = tuple(d for d in dims if not at_least(d, 0))
