@@ -95,8 +95,6 @@ def _compiled(every: Sequence[Mapping[str, str]]) -> list[Any]:
                 continue
             renamed = text.replace("sardonyx_run", f"c{i}_run").replace('"model.h"', f'"c{i}.h"')
             texts[f"c{i}.h" if file == "model.h" else f"c{i}_{file}"] = renamed
-    if "tiles_contract_half.c" in texts:  # it has the functions of the other
-        texts.pop("tiles_contract.c", None)
     library = build.load(REAL(texts, common=COMMON))
     return [SimpleNamespace(sardonyx_run=library[f"c{i}_run"]) for i in range(len(every))]
 

@@ -35,6 +35,10 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 #define SX_WHOLE SX_OWN
 #define SX_LINES
 #endif
+/* SX_MADE: a tile. A file of tiles may have it for others, in which SX_THERE is defined. */
+#ifndef SX_MADE
+#define SX_MADE SX_OWN
+#endif
 /* SX_ONE_BY_ONE: before a loop that is not to be one of vectors. gcc 16 makes vectors of addresses that are asked for,
    and lacks their registers for sums elsewhere in the function: 1.07 times as long. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 14

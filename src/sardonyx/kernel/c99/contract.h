@@ -381,10 +381,14 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #else
 #define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
 #endif
+#ifdef SX_THERE
+#define SX_INSTANCE(n, nb) SX_SHARED void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float));
+#else
 #define SX_INSTANCE(n, nb)                                                                           \
-  SX_OWN void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) {                               \
+  SX_MADE void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) {                               \
     for (; times > 0; times--, at += n, acc += 16 * n * nb) sx_tile(n, nb, SX_ARGUMENTS);            \
   }
+#endif
 SX_TILES(SX_INSTANCE)
 SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;

@@ -32,8 +32,10 @@ TILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "windows.h": (r"\bsx_window(?:_part)?\(", (*COMMON, "contract.h")),
     "windows_u8.h": (r"\bsx_window_u8(?:_part)?\(", COMMON),
 }
-BOTH = "contract_half.h"  # as a file of its own it has the functions of contract.h too
+BESIDE = ("contract_half.h", "contract_narrow.h")  # as files of their own: the tiles of contract.h
 _ENTRY = "#undef SX_ENTRY\n#define SX_ENTRY SX_SHARED\n"
+_MADE = "#define SX_MADE SX_SHARED __attribute__((noinline)) SX_TUNED\n"
+_THERE = "#define SX_THERE 1\n"
 
 # What stands behind a program, in files for other computers: the end of what the head begins.
 END = "#if defined(__clang__) && defined(__arm__)\n#pragma clang attribute pop\n#endif\n"
@@ -92,15 +94,15 @@ def prelude(program: str, elsewhere: bool = False) -> str:
 def tile_files(program: str) -> dict[str, str]:
     """The C files that have the register tiles of kernels in other files: name -> text."""
     names = tiles_of(program)
-    names = tuple(n for n in names if n != "contract.h" or BOTH not in names)
+    if not {"contract.h"}.union(BESIDE).isdisjoint(names):
+        names = tuple(dict.fromkeys(("contract.h", *names)))
     return {f"tiles_{n.removesuffix('.h')}.c": _tile_file(n) for n in names}
 
 
 def _tile_file(name: str) -> str:
-    order = (*TILES[name][1], name)
-    first = order.index("contract.h" if name == BOTH else name)
-    texts = [_text(n) for n in order]
-    return _with_pieces("", "\n".join([*texts[:first], _ENTRY, *texts[first:]])) + END
+    head = _MADE if name == "contract.h" else _THERE if name in BESIDE else ""
+    bases = head + "\n".join(map(_text, TILES[name][1]))
+    return _with_pieces("", "\n".join([bases, _ENTRY, _text(name)])) + END
 
 
 def _with_pieces(program: str, tiles: str) -> str:
