@@ -260,6 +260,17 @@ def test_info_tells_what_a_model_is(net: str, capsys: Shell) -> None:
     shown = capsys.readouterr().out
     assert "x  float32[N, 4]" in shown
     assert "MACs: 12 (at N=1)" in shown
+    assert "subnormal" not in shown
+
+
+def test_info_counts_constants_and_what_is_subnormal(capsys: Shell) -> None:
+    head = '<ir_version: 10, opset_import: ["": 21]> g (float[3] x) => (y)'
+    body = "c = Constant<value = float[3] {0, 1e-40, 1}>() y = Add(x, c)"
+    onnx.save(onnx.parser.parse_model(f"{head} {{ {body} }}"), "small.onnx")
+    assert main(["info", "small.onnx"]) == 0
+    shown = capsys.readouterr().out
+    assert "parameters: 3 in 0 initializers and 1 constants, 12 bytes\n" in shown
+    assert "subnormal: 1 of these" in shown
 
 
 def test_step_walks_the_machine(net: str, capsys: Shell) -> None:
