@@ -154,7 +154,7 @@ REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "a seed of legalize": ("--seed -1: expected", ("legalize", "-o", "o.onnx", "--seed", "-1")),
     "threads": ("--threads -1: expected at least 0", ("run", *TWO, "--threads", "-1")),
     "many threads": (
-        "--threads 99999999999: expected 0 to 1024",
+        "--threads 99999999999: expected 0 to 256",
         ("run", *TWO, "--threads", "99999999999"),
     ),
     "top": ("--top -1: expected at least 0", ("run", *TWO, "--top", "-1")),

@@ -92,7 +92,7 @@ def test_bench_draws_the_roofline(product: str) -> None:
         (["--json", "nowhere/all.json"], "--json nowhere/all.json: expected a file"),
         (["--profile", "."], "--profile .: expected a file"),
         (["--threads", "-1"], "--threads -1: expected at least 1"),
-        (["--threads", "99999"], "--threads 99999: expected 1 to 1024"),
+        (["--threads", "99999"], "--threads 99999: expected 1 to 256"),
     ],
 )
 def test_bench_refuses_before_it_measures(

@@ -179,11 +179,18 @@ def test_what_decides_how_often_something_runs_is_one_element(name: str, kind: A
         engine.run({given.split()[1]: value, "x": X})
 
 
+DIRECTIONS = {
+    "[1, 1]": "directions has 2 numbers, expected 1",
+    "[2]": "directions has 2, expected 0",
+}
+
+
 @pytest.mark.parametrize("kind", ["machine", "native"])
-def test_a_scan_with_more_directions_than_outputs_is_refused(kind: Any) -> None:
-    body = SCAN.replace("directions = [1]", "directions = [1, 1]")
+@pytest.mark.parametrize("given", DIRECTIONS)
+def test_directions_of_a_scan_are_0_or_1_for_each(given: str, kind: Any) -> None:
+    body = SCAN.replace("directions = [1]", f"directions = {given}")
     graph = load(model("(float[2] z, float[2, 3] x) => (float[2] y, float[2, 3] t)", body))
-    with pytest.raises(InvalidModel, match="directions has 2 numbers, expected 1"):
+    with pytest.raises(InvalidModel, match=DIRECTIONS[given]):
         make_engine(graph, kind).run({"z": X[:2], "x": np.ones((2, 3), np.float32)})
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 SHOWN = 8  # names in an error
-MOST_THREADS = 1024
 
 
 class ReadAs(TypedDict):
@@ -158,10 +157,12 @@ def reading(args: argparse.Namespace) -> ReadAs:
 
 def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
     """--threads, at least the default: 0 where that stands for all."""
+    from sardonyx import threads
+
     shown = "all that the process may use" if default == 0 else str(default)
     parser.add_argument(
         "--threads",
-        type=at_least("--threads", default, MOST_THREADS),
+        type=at_least("--threads", default, threads.MOST),
         default=default,
         metavar="N",
         help=f"threads of a run; no result depends on it (default {shown})",

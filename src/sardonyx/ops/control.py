@@ -96,7 +96,7 @@ def scan(
         raise InvalidModel(f"{num_scan_inputs} of {len(values)} inputs are said to be scanned")
     outputs = len(body.graph.outputs) - states
     axes = each(scan_input_axes, num_scan_inputs, "scan_input_axes")
-    back = each(scan_input_directions, num_scan_inputs, "scan_input_directions")
+    back = each_direction(scan_input_directions, num_scan_inputs, "scan_input_directions")
     inputs = [_sequence(v, a, d) for v, a, d in zip(values[states:], axes, back, strict=True)]
     lengths = {len(v) for v in inputs}
     if len(lengths) != 1:
@@ -109,7 +109,7 @@ def scan(
         for row, value in zip(rows, found[states:], strict=True):
             row.append(value)
     out_axes = each(scan_output_axes, outputs, "scan_output_axes")
-    out_back = each(scan_output_directions, outputs, "scan_output_directions")
+    out_back = each_direction(scan_output_directions, outputs, "scan_output_directions")
     stacked = [
         _stacked(row[::-1] if d else row, body.output(states + j), a)
         for j, (row, a, d) in enumerate(zip(rows, out_axes, out_back, strict=True))
@@ -128,6 +128,14 @@ def each(given: Sequence[int], n: int, what: str) -> tuple[int, ...]:
     if given and len(given) != n:
         raise InvalidModel(f"{what} has {len(given)} numbers, expected {n}")
     return tuple(given) or (0,) * n
+
+
+def each_direction(given: Sequence[int], n: int, what: str) -> tuple[int, ...]:
+    """The directions given, one for each of n; by default forward, 0. Backward is 1."""
+    for d in given:
+        if d not in (0, 1):
+            raise InvalidModel(f"{what} has {d}, expected 0 (forward) or 1 (backward)")
+    return each(given, n, what)
 
 
 def _sequence(value: Array, axis: int, backward: int) -> Array:

@@ -19,7 +19,7 @@ from sardonyx.graph import Graph, Operation, captures
 from sardonyx.infer import infer, kernel_of, on_host
 from sardonyx.kernel.build import operand
 from sardonyx.kernel.symbolic import LIMIT
-from sardonyx.ops.control import each
+from sardonyx.ops.control import each, each_direction
 from sardonyx.ops.registry import CONTROL, find
 from sardonyx.ops.registry import lower as lower_operator
 from sardonyx.passes.branches import known_value, taken
@@ -31,6 +31,7 @@ from sardonyx.passes.trips import iterations
 from sardonyx.plan import plan
 from sardonyx.types import TensorType
 
+Flags: TypeAlias = Callable[[Sequence[int], int, str], tuple[int, ...]]
 Make: TypeAlias = Callable[[Operation, str, Graph], Body]
 
 
@@ -164,14 +165,14 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
             after.append(_moved(op, plain[j], op.outputs[j], 0, axis, tensors))
     outputs = len(given) - states
     flags = (("scan_input_directions", count), ("scan_output_directions", outputs))
-    backward = tuple(bool(d) for name, n in flags for d in _flags(op, name, n))
+    backward = tuple(bool(d) for name, n in flags for d in _flags(op, name, n, each_direction))
     results = _results(op, plain, given, tensors)
     call = Call("Scan", (made,), states, backward)
     return [*before, calling((op,), (*names, *_captured(op)), results, tensors, call), *after]
 
 
-def _flags(op: Operation, name: str, count: int) -> Sequence[int]:
-    return each(tuple(op.attributes.get(name) or ()), count, f"{op}: {name}")
+def _flags(op: Operation, name: str, count: int, read: Flags = each) -> Sequence[int]:
+    return read(tuple(op.attributes.get(name) or ()), count, f"{op}: {name}")
 
 
 def _moved(
