@@ -18,7 +18,7 @@ from sardonyx.dims import Dim, product
 from sardonyx.emit.launches import Printer, Shared, Wrapper, declarations, wrapper
 from sardonyx.emit.names import described
 from sardonyx.emit.places import Places
-from sardonyx.emit.sizes import Sizes, told_sizes
+from sardonyx.emit.sizes import size_checks, told_sizes
 from sardonyx.emit.source import WRITTEN, Body, Extent, Launch, Program, Source, bounds_of
 from sardonyx.emit.watch import Hook, Watched, call_of, first, hooked, told
 from sardonyx.emit.weights import Blob
@@ -193,15 +193,15 @@ def _steps(
 ) -> list[str]:
     """The function that does everything, in order; inside: its name, where it is a body's."""
     lines = first(watched) if watched else []
-    checks = Sizes(program, places, extents, bool(extents or inside))
-    lines += _copies_in(program, places) + checks.after(-1)
+    checks = size_checks(program, places, extents, bool(extents or inside))
+    lines += _copies_in(program, places) + checks.get(-1, [])
     lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
     lines += told(watched.begin, places.tensor) if watched and watched.begin else []
     for i, w in enumerate(wrappers):
         call = _called(i, w, program.launches[i].call is not None)
         call = hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
         lines += call_of(watched, i, w, call, places.tensor) if watched else call
-        lines += checks.after(i)
+        lines += checks.get(i, [])
     lines += [*_copies_out(program, places), *(["SARDONYX_END(c->memory);"] if hooks else [])]
     lines += told(watched.end, places.tensor) if watched and watched.end else []
     used = list(declarations("\n".join(lines)))

@@ -6,8 +6,8 @@ ends with error 3 at the launch that gave the last size of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx.dims import Dim, symbols
 from sardonyx.emit.names import escaped
@@ -15,41 +15,34 @@ from sardonyx.emit.places import Places
 from sardonyx.emit.source import Extent, Program
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sizes:
-    """The sizes of one program, by the launches that give them (-1: they are there before). The
-    body of control flow has none of its own; those of the program around it are there. checked:
-    what must hold of them; if not, the caller sees to it."""
+def size_checks(
+    program: Program, places: Places, extents: Sequence[Extent], checked: bool
+) -> Mapping[int, list[str]]:
+    """The statements behind each launch that gives sizes (-1: they are there before the first). The
+    body of control flow has no extents of its own; those of the program around it are there.
+    checked: what must hold of sizes; if not, the caller sees to it."""
+    written = {n: i for i, x in enumerate(program.launches) for n in x.writes}
+    given = {e.symbol: written.get(e.tensor, -1) for e in extents}
+    lines: dict[int, list[str]] = defaultdict(list)
+    for j, e in enumerate(extents):
+        launch = given[e.symbol]
+        value = f"((const {program.tensors[e.tensor].dtype.c} *)({places.tensor(e.tensor)}))"
+        lines[launch] += [
+            f"extents[{j}] = (int64_t){value}[{e.element}]{' + 1' if e.more else ''};",
+            *_refused(f"extents[{j}] < 1 || extents[{j}] > {e.most}", launch),
+        ]
+    for dims, wrong in _rules(program, places) if checked else ():
+        launch = max((given.get(s, -1) for d in dims for s in symbols(d)), default=-1)
+        lines[launch] += _refused(wrong, launch)
+    return lines
 
-    program: Program
-    places: Places
-    extents: Sequence[Extent]
-    checked: bool
 
-    def after(self, launch: int) -> list[str]:
-        """The statements that follow a launch: -1 stands for the beginning."""
-        written = {n: i for i, x in enumerate(self.program.launches) for n in x.writes}
-        given = {e.symbol: written.get(e.tensor, -1) for e in self.extents}
-        lines = []
-        for j, e in enumerate(self.extents):
-            if given[e.symbol] == launch:
-                kind = self.places.program.tensors[e.tensor].dtype.c
-                value = f"((const {kind} *)({self.places.tensor(e.tensor)}))[{e.element}]"
-                lines.append(f"extents[{j}] = (int64_t){value}{' + 1' if e.more else ''};")
-                wrong = f"extents[{j}] < 1 || extents[{j}] > {e.most}"
-                lines += _refused(wrong, launch)
-        for dims, wrong in self._rules() if self.checked else ():
-            if max((given.get(s, -1) for d in dims for s in symbols(d)), default=-1) == launch:
-                lines += _refused(wrong, launch)
-        return lines
-
-    def _rules(self) -> Iterator[tuple[tuple[Dim, ...], str]]:
-        """What must not be, and the sizes that it is about."""
-        size = self.places.size
-        for a, b in self.program.equal:
-            yield (a, b), f"{size(a)} != {size(b)}"
-        for d in self.program.sizes:
-            yield (d,), f"{size(d)} < 0"
+def _rules(program: Program, places: Places) -> Iterator[tuple[tuple[Dim, ...], str]]:
+    """What must not be, and the sizes that it is about."""
+    for a, b in program.equal:
+        yield (a, b), f"{places.size(a)} != {places.size(b)}"
+    for d in program.sizes:
+        yield (d,), f"{places.size(d)} < 0"
 
 
 def _refused(wrong: str, launch: int) -> list[str]:
