@@ -96,13 +96,9 @@ class _Follower:
         at = [self.decided(i) for i in index]
         where_, doubts = tuple(v for v, _ in at), [d for _, d in at]
         if buffer.dtype.is_float:
-            targets, values = self.maker.buffers(buffer), self.maker.ends(expr)
-        else:
-            value, doubt = self.decided(expr)
-            targets, values = (buffer,), (value,)
-            doubts.append(doubt)
-        stores = [Store(b, where_, e) for b, e in zip(targets, values, strict=True)]
-        return [*self._noted(_any(doubts)), *stores]
+            return [*self._noted(_any(doubts)), *self.maker.stores(buffer, where_, expr)]
+        value, doubt = self.decided(expr)
+        return [*self._noted(_any([*doubts, doubt])), Store(buffer, where_, value)]
 
     def _noted(self, doubt: Expr | None) -> list[Stmt]:
         """Keeps a doubt of one place in the course of the kernel."""
