@@ -109,6 +109,16 @@ def test_what_may_go_wrong_is_in_the_error(
     assert found[2][0] >= (error if error > 1e-6 and error != 20.0 else 0) * 0.49
 
 
+def test_a_power_of_a_zero_with_a_sign_has_no_upper_end() -> None:
+    graph = graph_from_nodes(
+        [make_node("Neg", ["x"], ["n"]), make_node("Pow", ["n", "e"], ["y"])],
+        {"e": np.array([-1], np.float32)},
+        types={"x": TensorType(t.float32, (1,))},
+    )
+    row = list(ranged(graph, {"x": (-2, 0)}, {}))[-1]
+    assert row.high == np.inf
+
+
 def test_the_digits_are_bounded_for_every_image() -> None:
     graph = load(DIGITS / "digits.onnx", dims={"N": 1})
     rows = {row.tensor: row for row in ranged(graph, {"image": (0, 16)}, {})}
