@@ -119,6 +119,30 @@ def test_a_power_of_a_zero_with_a_sign_has_no_upper_end() -> None:
     assert row.high == np.inf
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "x"),
+    [
+        (t.bfloat16, t.float16, 1e5),
+        (t.bfloat16, t.float16, 1e-9),
+        (t.float8e4m3fn, t.float8e5m2, 1.125),
+        (t.float8e8m0, t.float16, 2.0**17),
+    ],
+)
+def test_a_cast_to_what_does_not_hold_the_value_rounds(
+    source: t.DType, target: t.DType, x: float
+) -> None:
+    graph = graph_from_nodes(
+        [make_node("Cast", ["x"], ["y"], to=target.onnx)],
+        types={"x": TensorType(source, (1,))},
+    )
+    value = np.array([x]).astype(source.numpy)
+    exact = float(value[0])
+    found = float(np.asarray(Machine(graph).run({"x": value})["y"]).astype(np.float64)[0])
+    (row,) = ranged(graph, {"x": (exact, exact)}, {})
+    assert found != exact
+    assert abs(found - exact) <= row.error
+
+
 def test_the_digits_are_bounded_for_every_image() -> None:
     graph = load(DIGITS / "digits.onnx", dims={"N": 1})
     rows = {row.tensor: row for row in ranged(graph, {"image": (0, 16)}, {})}

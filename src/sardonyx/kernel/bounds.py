@@ -14,7 +14,10 @@ wide as the branches lie apart.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
+
+import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import product
@@ -102,8 +105,7 @@ class Bounder(Maker):
             case Where(cond, a, b):
                 return self._choice(cond, a, b)
             case Cast(x, dtype) if x.dtype.is_float:
-                narrow = dtype.bits < x.dtype.bits or dtype.name == "bfloat16"
-                return self._rounded(e, self.error(x)) if narrow else self.error(x)
+                return self.error(x) if _holds(x.dtype, dtype) else self._rounded(e, self.error(x))
             case Cast(x, _) if x.dtype is t.bool_:
                 sure, maybe = self._decided(x)
                 return where(alu("eq", sure, maybe), number(0), number(1))
@@ -234,6 +236,18 @@ def _format(dtype: DType) -> tuple[float, float, float]:
     if dtype.name not in FORMATS:
         raise UnsupportedModel(f"{dtype} has no bound on its errors")
     return FORMATS[dtype.name]
+
+
+@cache
+def _holds(source: DType, target: DType) -> bool:
+    """Whether each finite float of source is one of target."""
+    if source.bits > 16:
+        return target.bits >= source.bits
+    codes = np.arange(1 << source.bits, dtype=np.uint16 if source.bits == 16 else np.uint8)
+    with np.errstate(all="ignore"):
+        values = codes.view(source.numpy).astype(np.float64)
+        values = values[np.isfinite(values)]
+        return np.array_equal(values.astype(target.numpy).astype(np.float64), values)
 
 
 def _slope(name: str, wide: Pair) -> Expr | None:
