@@ -213,6 +213,19 @@ def test_the_enclosure_of_a_running_product_holds_it(columns: int) -> None:
     assert worst <= row.error <= worst + 1e-14
 
 
+@pytest.mark.parametrize(
+    ("dtype", "x", "least"), [(np.float64, 1e-310, 5e-324), (np.float32, 1e-42, 2.0**-149)]
+)
+def test_the_unit_of_a_subnormal_is_the_least(dtype: type, x: float, least: float) -> None:
+    value = np.array([x], dtype)
+    own = t.by_numpy(value.dtype)
+    assert own is not None
+    nodes = [make_node("Add", ["x", "x"], ["y"])]
+    (row,) = shadow(graph_from_nodes(nodes, types={"x": TensorType(own, (1,))}), {"x": value})
+    assert row.error > 0
+    assert row.ulps == row.error / least
+
+
 def test_what_cannot_be_followed_has_no_bound_and_says_why() -> None:
     graph = graph_from_nodes(
         [make_node("Cast", ["x"], ["i"], to=6), make_node("Cast", ["i"], ["z"], to=1),
