@@ -16,6 +16,7 @@ from sardonyx import types as t
 from sardonyx.accuracy.ranges import ranged
 from sardonyx.cli import main
 from sardonyx.errors import FeedError
+from sardonyx.kernel import elementary
 from sardonyx.kernel.bounds import bounds
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import Expr, alu, where
@@ -90,6 +91,7 @@ def test_every_input_of_the_range_is_within_the_bounds(name: str, data: st.DataO
     [
         (lambda x: x * 2.0, (1.0, 1.0), 1e-6),
         (lambda x: x * 1e30 * 1e30, (1.0, 1.0), np.inf),
+        (lambda x: elementary.sin(x * 1e30 * 1e30), (1.0, 1.0), np.inf),
         (lambda x: 1.0 / x, (-1.0, 1.0), np.inf),
         (lambda x: alu("sqrt", x), (-1.0, 1.0), np.inf),
         (lambda x: where(x < 1.0, x, 10.0), (0.0, 0.5), 1e-6),
@@ -141,6 +143,13 @@ def test_a_cast_to_what_does_not_hold_the_value_rounds(
     (row,) = ranged(graph, {"x": (exact, exact)}, {})
     assert found != exact
     assert abs(found - exact) <= row.error
+
+
+def test_a_range_may_lie_beyond_the_type_of_its_input() -> None:
+    nodes = [make_node("Exp", ["x"], ["y"])]
+    graph = graph_from_nodes(nodes, types={"x": TensorType(t.float16, (1,))})
+    (row,) = ranged(graph, {"x": (1e6, 2e6)}, {})
+    assert row.error == np.inf
 
 
 def test_the_digits_are_bounded_for_every_image() -> None:

@@ -192,17 +192,17 @@ class Bounder(Maker):
         return where(sure, ea, where(maybe, either, eb))
 
     def _function(self, e: Expr, name: str, args: tuple[Expr, ...]) -> Expr:
-        """By the slope where there is one, and never more than the function's own width."""
+        """By the slope where there is one, and never more than the function's own width; none of
+        an argument that may be infinite or a NaN."""
         low, high = function(name, tuple(self.wide(a) for a in args))
         error = where(alu("lt", high - low, number(float("inf"))), up(high - low),
                       number(float("inf")))  # fmt: skip
         slope = _slope(name, self.wide(args[0]))
         if slope is not None:
             error = least(error, up(up(slope) * self.error(args[0])))
-        nothing = alu("eq", self.error(args[0]), 0.0)
-        for other in args[1:]:
-            nothing = alu("and", nothing, alu("eq", self.error(other), 0.0))
-        return self._rounded(e, where(nothing, number(0), error), FUNCTION_UNITS[e.dtype.name])
+        worst, far = greatest(*map(self.error, args)), number(float("inf"))
+        error = where(alu("eq", worst, 0.0), number(0), where(alu("lt", worst, far), error, far))
+        return self._rounded(e, error, FUNCTION_UNITS[e.dtype.name])
 
     def _sum(self, e: Fold) -> Expr:
         when = None if e.when is None else self.exact(e.when)
