@@ -145,6 +145,20 @@ def test_a_cast_to_what_does_not_hold_the_value_rounds(
     assert abs(found - exact) <= row.error
 
 
+@pytest.mark.parametrize("test", ["IsNaN", "LessOrEqual"])
+def test_what_a_nan_decides_has_no_bound_where_one_may_be(test: str) -> None:
+    graph = graph_from_nodes(
+        [make_node("Exp", ["x"], ["e"]), make_node("Sub", ["e", "e"], ["z"]),
+         make_node(test, ["z"] if test == "IsNaN" else ["z", "far"], ["c"]),
+         make_node("Where", ["c", "one", "two"], ["y"])],
+        {n: np.array([v], np.float32) for n, v in {"one": 1, "two": 2, "far": np.inf}.items()},
+        types={"x": TensorType(t.float32, (1,))},
+    )  # fmt: skip
+    results = {float(Machine(graph).run({"x": np.array([x], "f4")})["y"][0]) for x in (0, 200)}
+    assert results == {1.0, 2.0}
+    assert list(ranged(graph, {"x": (0, 200)}, {}))[-1].error == np.inf
+
+
 def test_a_range_may_lie_beyond_the_type_of_its_input() -> None:
     nodes = [make_node("Exp", ["x"], ["y"])]
     graph = graph_from_nodes(nodes, types={"x": TensorType(t.float16, (1,))})

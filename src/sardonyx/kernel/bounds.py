@@ -13,6 +13,7 @@ wide as the branches lie apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import ClassVar
@@ -78,6 +79,11 @@ class Bounder(Maker):
     def reach(self, e: Expr) -> Pair:
         """Where the exact value and the computed one lie."""
         return settled(self.wide(e))
+
+    def strange(self, args: Sequence[Expr]) -> Expr:
+        """Whether one of them may be computed as an infinity or a NaN, which is decided apart."""
+        far = number(float("inf"))
+        return alu("not", alu("lt", greatest(*map(self.error, args)), far))
 
     def error(self, e: Expr) -> Expr:
         """A bound on |computed - exact|."""
@@ -168,12 +174,10 @@ class Bounder(Maker):
     def _decided(self, cond: Expr) -> Truth:
         """A condition on computed values and on exact ones: surely true of both, perhaps."""
         match cond:
-            case Alu("isnan", (x,), _):
-                no = _never()
-                return no, alu("not", alu("lt", self.error(x), number(float("inf"))))
             case Alu(op, args, t.bool_) if args[0].dtype.is_float:
-                wide = [self.wide(a) for a in args]
-                return compared(op, wide[0], wide[-1])
+                wide, strange = [self.wide(a) for a in args], self.strange(args)
+                sure, maybe = compared(op, wide[0], wide[-1])
+                return alu("and", sure, alu("not", strange)), alu("or", maybe, strange)
             case Alu("not", (x,), _):
                 sure, maybe = self._decided(x)
                 return alu("not", maybe), alu("not", sure)

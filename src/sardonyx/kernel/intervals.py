@@ -50,6 +50,7 @@ from sardonyx.kernel.expr import (
     Where,
     alu,
     cast,
+    const,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.recognise import Call, calls
@@ -129,6 +130,10 @@ class Maker:
     def reach(self, e: Expr) -> Pair:
         """Where a float lies that decides something."""
         return settled(self.pair(e))
+
+    def strange(self, args: Sequence[Expr]) -> Expr:
+        """Whether enclosures do not tell what a comparison of these gives."""
+        return const(False, t.bool_)
 
     def buffers(self, b: Buffer) -> tuple[Buffer, ...]:
         """The buffer itself, or the two of a float's ends."""
