@@ -16,6 +16,7 @@ from sardonyx import types as t
 from sardonyx.accuracy.ranges import ranged
 from sardonyx.cli import main
 from sardonyx.errors import FeedError
+from sardonyx.kernel import elementary
 from sardonyx.kernel.bounds import bounds
 from sardonyx.kernel.build import Builder, operand
 from sardonyx.kernel.expr import Expr, alu, where
@@ -90,6 +91,7 @@ def test_every_input_of_the_range_is_within_the_bounds(name: str, data: st.DataO
     [
         (lambda x: x * 2.0, (1.0, 1.0), 1e-6),
         (lambda x: x * 1e30 * 1e30, (1.0, 1.0), np.inf),
+        (lambda x: elementary.sin(x * 1e30 * 1e30), (1.0, 1.0), np.inf),
         (lambda x: 1.0 / x, (-1.0, 1.0), np.inf),
         (lambda x: alu("sqrt", x), (-1.0, 1.0), np.inf),
         (lambda x: where(x < 1.0, x, 10.0), (0.0, 0.5), 1e-6),
@@ -107,6 +109,61 @@ def test_what_may_go_wrong_is_in_the_error(
     found = evaluate(made.kernel, [np.array([x[0]]), np.array([x[1]]), np.zeros(1)])
     assert found[2][0] <= error
     assert found[2][0] >= (error if error > 1e-6 and error != 20.0 else 0) * 0.49
+
+
+def test_a_power_of_a_zero_with_a_sign_has_no_upper_end() -> None:
+    graph = graph_from_nodes(
+        [make_node("Neg", ["x"], ["n"]), make_node("Pow", ["n", "e"], ["y"])],
+        {"e": np.array([-1], np.float32)},
+        types={"x": TensorType(t.float32, (1,))},
+    )
+    row = list(ranged(graph, {"x": (-2, 0)}, {}))[-1]
+    assert row.high == np.inf
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "x"),
+    [
+        (t.bfloat16, t.float16, 1e5),
+        (t.bfloat16, t.float16, 1e-9),
+        (t.float8e4m3fn, t.float8e5m2, 1.125),
+        (t.float8e8m0, t.float16, 2.0**17),
+    ],
+)
+def test_a_cast_to_what_does_not_hold_the_value_rounds(
+    source: t.DType, target: t.DType, x: float
+) -> None:
+    graph = graph_from_nodes(
+        [make_node("Cast", ["x"], ["y"], to=target.onnx)],
+        types={"x": TensorType(source, (1,))},
+    )
+    value = np.array([x]).astype(source.numpy)
+    exact = float(value[0])
+    found = float(np.asarray(Machine(graph).run({"x": value})["y"]).astype(np.float64)[0])
+    (row,) = ranged(graph, {"x": (exact, exact)}, {})
+    assert found != exact
+    assert abs(found - exact) <= row.error
+
+
+@pytest.mark.parametrize("test", ["IsNaN", "LessOrEqual"])
+def test_what_a_nan_decides_has_no_bound_where_one_may_be(test: str) -> None:
+    graph = graph_from_nodes(
+        [make_node("Exp", ["x"], ["e"]), make_node("Sub", ["e", "e"], ["z"]),
+         make_node(test, ["z"] if test == "IsNaN" else ["z", "far"], ["c"]),
+         make_node("Where", ["c", "one", "two"], ["y"])],
+        {n: np.array([v], np.float32) for n, v in {"one": 1, "two": 2, "far": np.inf}.items()},
+        types={"x": TensorType(t.float32, (1,))},
+    )  # fmt: skip
+    results = {float(Machine(graph).run({"x": np.array([x], "f4")})["y"][0]) for x in (0, 200)}
+    assert results == {1.0, 2.0}
+    assert list(ranged(graph, {"x": (0, 200)}, {}))[-1].error == np.inf
+
+
+def test_a_range_may_lie_beyond_the_type_of_its_input() -> None:
+    nodes = [make_node("Exp", ["x"], ["y"])]
+    graph = graph_from_nodes(nodes, types={"x": TensorType(t.float16, (1,))})
+    (row,) = ranged(graph, {"x": (1e6, 2e6)}, {})
+    assert row.error == np.inf
 
 
 def test_the_digits_are_bounded_for_every_image() -> None:

@@ -27,6 +27,7 @@ from sardonyx.kernel.intervals import intervals
 from sardonyx.kernel.ir import Kernel
 from sardonyx.kernel.recognise import calls
 from sardonyx.kernel.verify import verify
+from sardonyx.machine import Machine
 from sardonyx.resolve import graph_from_nodes
 from sardonyx.types import Array, TensorType
 
@@ -178,8 +179,6 @@ def test_the_bound_holds_of_a_product_and_a_softmax() -> None:
         {"w": w},
         types={"x": TensorType(t.float32, (2, 9))},
     )
-    from sardonyx.machine import Machine
-
     value = Machine(graph).run({"x": x})["y"]
     rows = {row.tensor: row for row in shadow(graph, {"x": x})}
     with mpmath.workprec(200):
@@ -193,6 +192,38 @@ def test_the_bound_holds_of_a_product_and_a_softmax() -> None:
             worst = max(worst, *(abs(float(value[i, j]) - e[j] / sum(e)) for j in range(5)))
         assert worst <= rows["y"].error <= 1.0001 * worst + 1e-12
     assert rows["y"].likely <= rows["y"].error
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_the_enclosure_of_a_running_product_holds_it(columns: int) -> None:
+    x = np.array([[0.7, -0.3], [-1.3, 1.9], [-0.6, -2.1], [1.1, -0.2]], np.float32)[:, :columns]
+    graph = graph_from_nodes(
+        [make_node("CumProd", ["x", "axis"], ["y"])],
+        {"axis": np.array(0)},
+        types={"x": TensorType(t.float32, x.shape)},
+    )
+    value = Machine(graph).run({"x": x})["y"]
+    (row,) = shadow(graph, {"x": x})
+    worst = 0.0
+    for j in range(columns):
+        product = Fraction(1)
+        for i in range(4):
+            product *= Fraction(float(x[i, j]))
+            worst = max(worst, float(abs(product - Fraction(float(np.asarray(value)[i, j])))))
+    assert worst <= row.error <= worst + 1e-14
+
+
+@pytest.mark.parametrize(
+    ("dtype", "x", "least"), [(np.float64, 1e-310, 5e-324), (np.float32, 1e-42, 2.0**-149)]
+)
+def test_the_unit_of_a_subnormal_is_the_least(dtype: type, x: float, least: float) -> None:
+    value = np.array([x], dtype)
+    own = t.by_numpy(value.dtype)
+    assert own is not None
+    nodes = [make_node("Add", ["x", "x"], ["y"])]
+    (row,) = shadow(graph_from_nodes(nodes, types={"x": TensorType(own, (1,))}), {"x": value})
+    assert row.error > 0
+    assert row.ulps == row.error / least
 
 
 def test_what_cannot_be_followed_has_no_bound_and_says_why() -> None:

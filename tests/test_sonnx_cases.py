@@ -15,6 +15,7 @@ from sardonyx import types as t
 from sardonyx.checker import check
 from sardonyx.checker.samples import model
 from sardonyx.engines import make_engine
+from sardonyx.errors import RunError
 from sardonyx.resolve import resolve
 from sardonyx.settings import Kind
 from sardonyx.types import Array
@@ -153,6 +154,13 @@ def test_range_counts_in_the_type_of_its_operands() -> None:
     feeds = {name: np.array(value, F) for name, value in numbers.items()}
     text = "g (float s, float l, float p) => (float[n] y) { y = Range (s, l, p) }"
     assert run(text, "machine", feeds)["y"].shape == (2048,)
+
+
+def test_a_range_between_infinities_is_refused() -> None:
+    feeds = {name: np.array(value, F) for name, value in {"s": np.inf, "l": np.inf, "p": 1}.items()}
+    text = "g (float s, float l, float p) => (float[n] y) { y = Range (s, l, p) }"
+    with pytest.raises(RunError, match="cannot convert float NaN"):
+        run(text, "machine", feeds)
 
 
 def test_the_checker_warns_of_a_range_that_rounding_shortens() -> None:

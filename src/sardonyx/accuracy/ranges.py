@@ -85,7 +85,8 @@ def _midst(
         shape = [d for d in tensor.shape or () if isinstance(d, int)]
         if tensor.shape is None or len(shape) != len(tensor.shape):
             raise FeedError(f"'{name}' is {tensor}: choose its sizes with --dim")
-        made[name] = np.broadcast_to(ranges[name][0], shape).astype(tensor.dtype.numpy)
+        with np.errstate(over="ignore"):
+            made[name] = np.broadcast_to(ranges[name][0], shape).astype(tensor.dtype.numpy)
     return made
 
 

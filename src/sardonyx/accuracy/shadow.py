@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import frexp, ldexp
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from sardonyx.errors import UnsupportedModel
 from sardonyx.feeds import checked
 from sardonyx.graph import Graph, Operation
 from sardonyx.infer import kernel_of
+from sardonyx.kernel.bounds import FORMATS
+from sardonyx.kernel.enclose import TINY
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.intervals import Intervals, intervals
 from sardonyx.machine import Access, Machine
@@ -149,8 +152,9 @@ def _row(op: Operation, access: Access, value: Array, ends: Ends, why: str) -> R
 
 
 def _unit(value: float, dtype: DType) -> float:
-    """The unit in the last place of a magnitude."""
-    if not np.isfinite(value) or value == 0:
-        return float("inf") if value else 5e-324
+    """The unit in the last place of a magnitude, at least the least subnormal."""
+    if not np.isfinite(value):
+        return float("inf")
     digits = _MANTISSA.get(dtype.name, 3)
-    return float(2.0 ** (np.floor(np.log2(value)) - digits))
+    least = FORMATS[dtype.name][2] if dtype.name in FORMATS else TINY
+    return max(ldexp(1.0, frexp(value)[1] - 1 - digits), least) if value else least

@@ -13,8 +13,12 @@ wide as the branches lie apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
+
+import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import product
@@ -76,6 +80,11 @@ class Bounder(Maker):
         """Where the exact value and the computed one lie."""
         return settled(self.wide(e))
 
+    def strange(self, args: Sequence[Expr]) -> Expr:
+        """Whether one of them may be computed as an infinity or a NaN, which is decided apart."""
+        far = number(float("inf"))
+        return alu("not", alu("lt", greatest(*map(self.error, args)), far))
+
     def error(self, e: Expr) -> Expr:
         """A bound on |computed - exact|."""
         if e not in self.errors:
@@ -102,8 +111,7 @@ class Bounder(Maker):
             case Where(cond, a, b):
                 return self._choice(cond, a, b)
             case Cast(x, dtype) if x.dtype.is_float:
-                narrow = dtype.bits < x.dtype.bits or dtype.name == "bfloat16"
-                return self._rounded(e, self.error(x)) if narrow else self.error(x)
+                return self.error(x) if _holds(x.dtype, dtype) else self._rounded(e, self.error(x))
             case Cast(x, _) if x.dtype is t.bool_:
                 sure, maybe = self._decided(x)
                 return where(alu("eq", sure, maybe), number(0), number(1))
@@ -166,12 +174,10 @@ class Bounder(Maker):
     def _decided(self, cond: Expr) -> Truth:
         """A condition on computed values and on exact ones: surely true of both, perhaps."""
         match cond:
-            case Alu("isnan", (x,), _):
-                no = _never()
-                return no, alu("not", alu("lt", self.error(x), number(float("inf"))))
             case Alu(op, args, t.bool_) if args[0].dtype.is_float:
-                wide = [self.wide(a) for a in args]
-                return compared(op, wide[0], wide[-1])
+                wide, strange = [self.wide(a) for a in args], self.strange(args)
+                sure, maybe = compared(op, wide[0], wide[-1])
+                return alu("and", sure, alu("not", strange)), alu("or", maybe, strange)
             case Alu("not", (x,), _):
                 sure, maybe = self._decided(x)
                 return alu("not", maybe), alu("not", sure)
@@ -190,17 +196,17 @@ class Bounder(Maker):
         return where(sure, ea, where(maybe, either, eb))
 
     def _function(self, e: Expr, name: str, args: tuple[Expr, ...]) -> Expr:
-        """By the slope where there is one, and never more than the function's own width."""
+        """By the slope where there is one, and never more than the function's own width; none of
+        an argument that may be infinite or a NaN."""
         low, high = function(name, tuple(self.wide(a) for a in args))
         error = where(alu("lt", high - low, number(float("inf"))), up(high - low),
                       number(float("inf")))  # fmt: skip
         slope = _slope(name, self.wide(args[0]))
         if slope is not None:
             error = least(error, up(up(slope) * self.error(args[0])))
-        nothing = alu("eq", self.error(args[0]), 0.0)
-        for other in args[1:]:
-            nothing = alu("and", nothing, alu("eq", self.error(other), 0.0))
-        return self._rounded(e, where(nothing, number(0), error), FUNCTION_UNITS[e.dtype.name])
+        worst, far = greatest(*map(self.error, args)), number(float("inf"))
+        error = where(alu("eq", worst, 0.0), number(0), where(alu("lt", worst, far), error, far))
+        return self._rounded(e, error, FUNCTION_UNITS[e.dtype.name])
 
     def _sum(self, e: Fold) -> Expr:
         when = None if e.when is None else self.exact(e.when)
@@ -234,6 +240,18 @@ def _format(dtype: DType) -> tuple[float, float, float]:
     if dtype.name not in FORMATS:
         raise UnsupportedModel(f"{dtype} has no bound on its errors")
     return FORMATS[dtype.name]
+
+
+@cache
+def _holds(source: DType, target: DType) -> bool:
+    """Whether each finite float of source is one of target."""
+    if source.bits > 16:
+        return target.bits >= source.bits
+    codes = np.arange(1 << source.bits, dtype=np.uint16 if source.bits == 16 else np.uint8)
+    with np.errstate(all="ignore"):
+        values = codes.view(source.numpy).astype(np.float64)
+        values = values[np.isfinite(values)]
+        return np.array_equal(values.astype(target.numpy).astype(np.float64), values)
 
 
 def _slope(name: str, wide: Pair) -> Expr | None:

@@ -96,13 +96,9 @@ class _Follower:
         at = [self.decided(i) for i in index]
         where_, doubts = tuple(v for v, _ in at), [d for _, d in at]
         if buffer.dtype.is_float:
-            targets, values = self.maker.buffers(buffer), self.maker.ends(expr)
-        else:
-            value, doubt = self.decided(expr)
-            targets, values = (buffer,), (value,)
-            doubts.append(doubt)
-        stores = [Store(b, where_, e) for b, e in zip(targets, values, strict=True)]
-        return [*self._noted(_any(doubts)), *stores]
+            return [*self._noted(_any(doubts)), *self.maker.stores(buffer, where_, expr)]
+        value, doubt = self.decided(expr)
+        return [*self._noted(_any([*doubts, doubt])), Store(buffer, where_, value)]
 
     def _noted(self, doubt: Expr | None) -> list[Stmt]:
         """Keeps a doubt of one place in the course of the kernel."""
@@ -126,12 +122,13 @@ class _Follower:
             case Alu(op, args, t.bool_) if op in COMPARED and args[0].dtype.is_float:
                 ends = [self.maker.reach(a) for a in args]
                 sure, maybe = compared(op, ends[0], ends[-1])
-                doubt = alu("ne", sure, maybe)
+                doubt, strange = alu("ne", sure, maybe), self.maker.strange(args)
                 same = self._same(args)
                 if same is None:
-                    return sure, doubt
+                    return sure, alu("or", doubt, strange)
                 itself = const(op in ("le", "eq"), t.bool_)
-                return where(same, itself, sure), alu("and", alu("not", same), doubt)
+                apart = alu("and", alu("not", same), doubt)
+                return where(same, itself, sure), alu("or", apart, strange)
             case Cast(x, t.bool_) if x.dtype.is_float:
                 sure, maybe = compared("ne", self.maker.reach(x), (number(0), number(0)))
                 return sure, alu("ne", sure, maybe)

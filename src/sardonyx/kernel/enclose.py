@@ -187,6 +187,7 @@ def _tangent(low: Expr, high: Expr) -> Pair:
 def _power(x: Pair, y: Pair) -> Pair:
     """x to the power y: of a base >= 0 from its corners; of any base for an exponent that is a
     whole number and not negative; NaN for others."""
+    x = x[0] + 0.0, x[1] + 0.0  # a zero without a sign, which the functions tell apart
     corners = [elementary.pow(a, b) for a in x for b in y]
     nan, n = number(float("nan")), y[0]
     whole = alu("and", alu("eq", n, y[1]), alu("eq", n, alu("floor", n)))

@@ -50,6 +50,7 @@ from sardonyx.kernel.expr import (
     Where,
     alu,
     cast,
+    const,
 )
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Set, Stmt, Store, expressions, statements
 from sardonyx.kernel.recognise import Call, calls
@@ -130,6 +131,10 @@ class Maker:
         """Where a float lies that decides something."""
         return settled(self.pair(e))
 
+    def strange(self, args: Sequence[Expr]) -> Expr:
+        """Whether enclosures do not tell what a comparison of these gives."""
+        return const(False, t.bool_)
+
     def buffers(self, b: Buffer) -> tuple[Buffer, ...]:
         """The buffer itself, or the two of a float's ends."""
         if not b.dtype.is_float:
@@ -162,16 +167,25 @@ class Maker:
                 ]
                 return [If(self.exact(cond), branches[0], branches[1])]
             case Set(local, expr) if local.dtype.is_float:
-                ends = self.local(local)
-                return [Set(x, e) for x, e in zip(ends, self.ends(expr), strict=True)]
+                made, known = self._before(self.ends(expr))
+                return [*made, *map(Set, self.local(local), known)]
             case Set(_, expr):
                 return [replace(s, expr=self.exact(expr))]
             case Store(buffer, index, expr):
                 at = tuple(self.exact(i) for i in index)
                 if not buffer.dtype.is_float:
                     return [Store(buffer, at, self.exact(expr))]
-                ends = self.ends(expr)
-                return [Store(b, at, e) for b, e in zip(self.buffers(buffer), ends, strict=True)]
+                return self.stores(buffer, at, expr)
+
+    def stores(self, buffer: Buffer, at: tuple[Expr, ...], expr: Expr) -> list[Stmt]:
+        """An element of floats written."""
+        made, known = self._before(self.ends(expr))
+        return [*made, *(Store(b, at, x) for b, x in zip(self.buffers(buffer), known, strict=True))]
+
+    def _before(self, ends: tuple[Expr, ...]) -> tuple[list[Stmt], list[Local]]:
+        """All ends computed, before the first is written: one may read what another overwrites."""
+        known = [Local(f"new_{end}", t.float64) for end in self.ENDS]
+        return list(map(Set, known, ends)), known
 
     def local(self, e: Local) -> tuple[Local, ...]:
         made = tuple(Local(f"{e.name}_{end}", t.float64) for end in self.ENDS)

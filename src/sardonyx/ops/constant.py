@@ -106,7 +106,9 @@ def _steps(start: Tensor, limit: Tensor, delta: Tensor) -> Dim:
             x.floats()
         first, last = (np.asarray(x.value, x.dtype.numpy).reshape(()) for x in (start, limit))
         (step,) = delta.floats()
-        return 0 if not step else max(ceil(float(last - first) / step), 0)
+        with np.errstate(all="ignore"):  # of infinities, which no size is made of
+            apart = float(last - first)
+        return 0 if not step else max(ceil(apart / step), 0)
     (first_int,), (last_int,), (step_int,) = start.known(), limit.known(), delta.ints()
     if step_int == 0:
         raise InvalidModel("Range needs a delta other than 0")
