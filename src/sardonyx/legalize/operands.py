@@ -226,7 +226,7 @@ def _products(work: Work, node: NodeProto) -> list[NodeProto] | None:
         step("Transpose", [node.input[i]], perm=[1, 0]) if given(node, trans, 0) else node.input[i]
         for i, trans in ((0, "transA"), (1, "transB"))
     ]
-    has_c = len(node.input) > 2 and bool(node.input[2])
+    has_c = len(node.input) > 2 and bool(node.input[2]) and given(node, "beta", 1.0) != 0.0
     if not has_c and given(node, "alpha", 1.0) == 1.0:
         step("MatMul", operands, True)
         return made

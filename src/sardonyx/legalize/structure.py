@@ -12,7 +12,7 @@ import onnx.inliner
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from sardonyx.checker.context import OVERRIDE_IR
-from sardonyx.checker.rules.use import is_fixed
+from sardonyx.checker.rules.use import drawn, is_fixed
 from sardonyx.legalize.work import Work, attribute, drop, from_array, given, label, put
 from sardonyx.machine import Machine
 from sardonyx.model import Decoder
@@ -160,7 +160,9 @@ def _foldable(work: Work) -> tuple[list[NodeProto], dict[str, Array]]:
     """The nodes whose values are the same in every run, and the values known from shapes."""
     graph = work.proto.graph
     fixed = {t.name for t in graph.initializer} - {v.name for v in graph.input}
-    known = {n: v for n, v in work.graph.values.items() if v.dtype != object}
+    chance = drawn(work.nodes)
+    values = work.graph.values.items()
+    known = {n: v for n, v in values if v.dtype != object and n not in chance}
     folded: list[NodeProto] = []
     found: dict[str, Array] = {}
     for node in work.nodes:

@@ -1,0 +1,88 @@
+"""What a fix must leave alone, though no random input of its own trial shows it."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, helper, numpy_helper
+
+from sardonyx.checker.samples import model
+from sardonyx.legalize import Legalized, legalize
+from sardonyx.legalize.verify import differences, run
+from sardonyx.resolve import resolve
+
+
+def same(made: ModelProto, done: Legalized, **feeds: np.ndarray) -> bool:
+    """Whether the model and its legalized form give the same bytes."""
+    return not list(differences(run(resolve(made), [feeds]), run(resolve(done.model), [feeds])))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "b = Bernoulli (c)",
+        "b = RandomUniformLike (c)",
+        "b = Dropout (c, h, t)",
+        "m = Multinomial <sample_size=2> (c)  b = Cast <to=1> (m)",
+    ],
+)
+def test_what_chance_decides_is_not_computed_once(drawn: str) -> None:
+    text = f"""g (float[2,2] x) => (float[2,2] y) <float[2,2] c = {{0.5, 0.5, 0.5, 0.5}},
+               float h = {{0.5}}, bool t = {{1}}> {{ {drawn}  y = Add (x, b) }}"""
+    done = legalize(model(text, 22))
+    assert len(done.model.graph.node) == text.count(" = ") - 3
+
+
+def test_gemm_without_its_c_is_not_made_to_add_it() -> None:
+    """With beta = 0 an infinity of C does not show."""
+    made = model("""g (float[1,2] a, float[2,1] b, float[1,1] c) => (float[1,1] y)
+                    { y = Gemm <alpha=0.5, beta=0.0> (a, b, c) }""", 13)  # fmt: skip
+    done = legalize(made, strict_tbc=True, verify="none")
+    assert [n.op_type for n in done.model.graph.node] == ["MatMul", "Mul"]
+    ones = np.ones((1, 2), np.float32)
+    assert same(made, done, a=ones, b=ones.T, c=np.full((1, 1), np.inf, np.float32))
+
+
+def lstm(first: str, begins: bool) -> ModelProto:
+    """An LSTM of one cell whose gates have the activation `first`."""
+    made = model("g (float[1,1,1] x, float[1,1,1] c) => (float[1,1,1] y) { y = Add (x, c) }", 22)
+    names = [first, "Tanh", "Tanh"]
+    inputs = ["x", "w", "r", "", "", "", "c" if begins else ""]
+    node = helper.make_node("LSTM", inputs, ["", "y"], hidden_size=1, activations=names)
+    del made.graph.node[:]
+    made.graph.node.append(node)
+    for name, size in (("w", 1), ("r", 1)):
+        value = np.full((1, 4, size), 2, np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(value, name))
+    return made
+
+
+@pytest.mark.parametrize("first", ["Sigmoid", "Relu"])
+def test_a_cell_that_may_become_infinite_gets_no_peepholes(first: str) -> None:
+    """0 times an infinity is NaN."""
+    made = lstm(first, begins=True)
+    done = legalize(made, verify="none")
+    one = np.ones((1, 1, 1), np.float32)
+    assert same(made, done, x=one, c=np.full((1, 1, 1), np.inf, np.float32))
+
+
+def test_a_cell_that_stays_finite_gets_peepholes() -> None:
+    done = legalize(lstm("Sigmoid", begins=False))
+    assert len(done.model.graph.node[0].input) == 8
+    assert not lstm_findings(done)
+
+
+def lstm_findings(done: Legalized) -> list[str]:
+    return [f.observed for f in done.report.findings if f.rule == "LSTM.1"]
+
+
+def test_the_kernel_of_qlinearconv_is_that_of_its_weights() -> None:
+    made = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (uint8[1,1,4,4] x) => (uint8[1,1,2,2] y)
+        <float s = {0.5}, uint8 z = {0}, uint8[1,1,3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}>
+        { y = QLinearConv (x, s, z, w, s, z, s, z) }""")
+    done = legalize(made)
+    assert not done.undone
+    given = {a.name: list(a.ints) for a in done.model.graph.node[0].attribute}
+    assert given["kernel_shape"] == [3, 3]
