@@ -1,4 +1,5 @@
-"""What a fix must leave alone, though no random input of its own trial shows it."""
+"""What a fix must leave alone, though no random input of its own trial shows it; what keeps it from
+being made."""
 
 from __future__ import annotations
 
@@ -86,3 +87,58 @@ def test_the_kernel_of_qlinearconv_is_that_of_its_weights() -> None:
     assert not done.undone
     given = {a.name: list(a.ints) for a in done.model.graph.node[0].attribute}
     assert given["kernel_shape"] == [3, 3]
+
+
+def test_transpose_of_a_scalar_does_not_keep_attributes_from_being_given() -> None:
+    done = legalize(model("g (float x) => (float y) { y = Transpose (x) }"))
+    assert not done.undone
+    assert [(a.name, list(a.ints)) for a in done.model.graph.node[0].attribute] == [("perm", [])]
+
+
+BRANCHES = "then_branch = b () => (float[2] u) { u = Neg (%s) }, " \
+           "else_branch = b () => (float[2] v) { v = Abs (%s) }"  # fmt: skip
+
+
+def test_an_identity_that_a_branch_reads_stays_and_others_go() -> None:
+    done = legalize(model(f"""g (float[2] x, bool c) => (float[2] y) {{
+        h = Identity (x)  k = Identity (x)  z = If (c) <{BRANCHES % ("h", "h")}>
+        y = Add (z, k) }}"""))  # fmt: skip
+    assert not done.undone
+    assert [n.op_type for n in done.model.graph.node] == ["Identity", "If", "Add"]
+
+
+def test_an_initializer_that_is_an_output_is_made_before_a_branch_reads_it() -> None:
+    made = model(f"""g (bool c) => (float[2] y, float[2] w) <float[2] w = {{1.0, 2.0}}>
+                     {{ y = If (c) <{BRANCHES % ("w", "w")}> }}""")  # fmt: skip
+    assert not [f for f in legalize(made).report.findings if f.rule == "G05"]
+
+
+@pytest.mark.parametrize(
+    ("text", "opset"),
+    [
+        ("g (float[2,2,2] x, float[2,1] w) => (float[2,2,1] y) { y = MatMul (x, w) }", 13),
+        ("g (float[2,3] x, float[3] w) => (float[2,3] y) { y = Add (x, w) }", 7),
+    ],
+)
+def test_what_is_mended_by_a_later_operator_is_converted_first(text: str, opset: int) -> None:
+    done = legalize(model(text, opset))
+    assert not done.undone
+    assert not [f for f in done.report.findings if f.rule in ("MatMul.1", "EW.1", "Reshape.1")]
+
+
+def test_a_function_that_cannot_be_inlined_is_not_told_as_inlined() -> None:
+    """ONNX's inliner leaves a function of another operator set."""
+    made = model("g (float[2] x) => (float[2] y) { y = my.F (x) }", 21)
+    relu = helper.make_node("Relu", ["a"], ["b"])
+    ops = [helper.make_opsetid("", 13)]
+    made.functions.append(helper.make_function("my", "F", ["a"], ["b"], [relu], ops))
+    made.opset_import.append(helper.make_opsetid("my", 1))
+    done = legalize(made)
+    assert len(done.model.functions) == 1
+    assert "F3" not in {c.fix for c in done.changes}
+
+
+def test_the_long_name_of_the_domain_is_the_short_one() -> None:
+    made = model("g (float[2] x) => (float[2] y) { y = Sum (x, x) }", 21)
+    made.graph.node[0].domain = "ai.onnx"
+    assert [n.op_type for n in legalize(made).model.graph.node] == ["Add"]
