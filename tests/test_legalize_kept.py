@@ -45,6 +45,13 @@ def test_gemm_without_its_c_is_not_made_to_add_it() -> None:
     assert same(made, done, a=ones, b=ones.T, c=np.full((1, 1), np.inf, np.float32))
 
 
+def test_a_bound_that_an_early_clip_leaves_out_is_the_largest_float() -> None:
+    made = model("g (float[1] x) => (float[1] y) { y = Clip <min=0.5> (x) }", 6)
+    done = legalize(made, verify="none")
+    assert done.model.opset_import[0].version > 10
+    assert same(made, done, x=np.full(1, np.inf, np.float32))
+
+
 def lstm(first: str, begins: bool) -> ModelProto:
     """An LSTM of one cell whose gates have the activation `first`."""
     made = model("g (float[1,1,1] x, float[1,1,1] c) => (float[1,1,1] y) { y = Add (x, c) }", 22)

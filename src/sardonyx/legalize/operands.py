@@ -11,7 +11,7 @@ import onnx.version_converter
 from onnx import NodeProto, helper
 
 from sardonyx.checker.rules.elementwise import BINARY
-from sardonyx.legalize.work import Work, given, is_of, label, put
+from sardonyx.legalize.work import Work, attribute, given, is_of, label, put
 from sardonyx.types import by_numpy
 
 LARGEST = 1 << 22  # elements of a constant that is broadcast here
@@ -30,8 +30,22 @@ def versions(work: Work) -> Iterator[str]:
     words = work.profile.option("opset")
     if old and words:
         target = int(words[0])
+        _bound_clips(work)
         work.proto.CopyFrom(onnx.version_converter.convert_version(work.proto, target))
         yield f"converted to operator set {target} for {', '.join(sorted(set(old)))}"
+
+
+def _bound_clips(work: Work) -> None:
+    """Gives each Clip of attributes both bounds: one that is absent is the largest float, which an
+    absent input of a later Clip is not."""
+    for node in work.of("Clip"):
+        schema = work.schema(node)
+        if schema is None or schema.since_version != 6:
+            continue
+        for name in ("min", "max"):
+            if attribute(node, name) is None:
+                known: Any = schema.attributes[name]
+                put(node, name, known.default_value.f)
 
 
 def _early(work: Work) -> list[str]:
