@@ -149,3 +149,16 @@ def test_the_long_name_of_the_domain_is_the_short_one() -> None:
     made = model("g (float[2] x) => (float[2] y) { y = Sum (x, x) }", 21)
     made.graph.node[0].domain = "ai.onnx"
     assert [n.op_type for n in legalize(made).model.graph.node] == ["Add"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["h = Sum (x)  y = Relu (h)", "y = Gemm <alpha=0.5, beta=0.5, transA=0, transB=0> (x, w, w)"],
+)
+def test_what_a_fix_makes_is_mended_at_once(node: str) -> None:
+    """An Identity of one that is left, a product of constants."""
+    made = model(f"""g (float[2,2] x) => (float[2,2] y) <float[2,2] w = {{1.0, 2.0, 3.0, 4.0}}>
+                     {{ {node} }}""")  # fmt: skip
+    done = legalize(made, strict_tbc=True)
+    assert not [f for f in done.report.findings if f.rule in ("G12", "G15")]
+    assert not legalize(done.model, strict_tbc=True).changes
