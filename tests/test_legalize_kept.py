@@ -162,3 +162,10 @@ def test_what_a_fix_makes_is_mended_at_once(node: str) -> None:
     done = legalize(made, strict_tbc=True)
     assert not [f for f in done.report.findings if f.rule in ("G12", "G15")]
     assert not legalize(done.model, strict_tbc=True).changes
+
+
+def test_the_type_that_is_stated_of_a_sequence_stays() -> None:
+    made = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[2] x) => (int64 y) <seq(float[2]) s>
+        { s = SequenceConstruct (x)  y = SequenceLength (s) }""")
+    assert "s" in {v.name for v in legalize(made).model.graph.value_info}
