@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,24 @@ def test_functions_are_looked_into() -> None:
     made.functions.append(helper.make_function("local", "F", ["a"], ["b"], body, imports))
     made.opset_import.append(helper.make_opsetid("local", 1))
     assert {f.rule for f in check(made).violations} == {"M05", "G12"}
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_a_shape_behind_a_long_chain_or_a_cycle_is_no_constant(cyclic: bool) -> None:
+    """The chain is longer than Python calls may be deep."""
+    first = "s2000" if cyclic else "s"
+    names = [first, *(f"s{i}" for i in range(2001))]
+    nodes = [helper.make_node("Neg", [a], [b]) for a, b in pairwise(names)]
+    made = model("g (float[2] x, int64[1] s) => (float[2] y) { y = Reshape (x, s) }")
+    made.graph.node[0].input[1] = "s2000"
+    made.graph.node.extend(nodes)
+    assert [f.tensor for f in check(made).of("A05")] == ["s2000"]
+
+
+def test_what_chance_decides_is_no_constant() -> None:
+    made = model("""g (float[2] x) => (float[2] y) <float[2] w = {0.5, 0.5}>
+                    { v = Bernoulli (w)  y = Add (x, v) }""", 22)  # fmt: skip
+    assert not check(made).of("G15")
 
 
 def test_a_fact_is_the_digest_of_each_initializer() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 from nets import Net, check_any_batch, check_engines
 
@@ -12,10 +13,12 @@ from sardonyx import types as t
 from sardonyx.kernel.expr import Cast, Fold, Load
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import walk
+from sardonyx.legalize.verify import run
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
 from sardonyx.passes.pipeline import optimise
 from sardonyx.passes.program import Launch
+from sardonyx.resolve import resolve
 from sardonyx.types import Array
 
 ODD = (np.nan, -0.0, 0.0, np.inf, -np.inf)
@@ -137,3 +140,12 @@ def test_a_weight_times_a_symbolic_size_is_known_in_each_run_alone() -> None:
     for n in (3, 5):
         y = engine.run({"x": np.ones((2, n), np.float32)})[net.outputs[0]]
         assert (y == np.float32(2.5 * n)).all()
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_symbolic_size_broadcasts_with_no_elements(size: int) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[N,1] x, float[0,2] z) => (float[A,B] y) { y = Add (x, z) }""")
+    feeds = {"x": np.ones((size, 1), np.float32), "z": np.ones((0, 2), np.float32)}
+    graph = resolve(model)
+    assert [run(graph, [feeds], kind).ran for kind in ("machine", "native")] == [1, 1]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import NodeProto
-from onnx.helper import make_node
+from onnx.helper import make_graph, make_model, make_node, make_tensor_value_info
 
 from sardonyx import types as t
 from sardonyx.cli import main
@@ -112,6 +112,13 @@ def test_the_trace_of_the_c_is_the_trace_of_the_machine(name: str, tmp_path: Pat
     graph = load(DIGITS / f"{name}.onnx", dims={"N": 1})
     with np.load(DIGITS / "digit.npz") as archive:
         feeds = {"image": archive["image"]}
+    assert compiled(graph, feeds, tmp_path, "-DSARDONYX_TRACE") == machines(graph, feeds)
+
+
+def test_a_graph_without_operations_has_a_trace_too(tmp_path: Path) -> None:
+    x = make_tensor_value_info("x", 1, [2])
+    graph = load(make_model(make_graph([], "g", [x], [x]), ir_version=10))
+    feeds = {"x": np.ones(2, np.float32)}
     assert compiled(graph, feeds, tmp_path, "-DSARDONYX_TRACE") == machines(graph, feeds)
 
 

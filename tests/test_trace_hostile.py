@@ -143,3 +143,12 @@ def test_a_shown_step_with_anything_in_it_is_refused(key: str, wrong: object) ->
     shown = json.loads(disclose(traced("nested"), 0))
     with pytest.raises(InvalidTrace):
         disclosed(json.dumps({**shown, key: wrong}))
+
+
+def test_a_shown_value_that_has_another_digest_is_refused() -> None:
+    whole = traced("nested")
+    step = next(s for s in read(whole).steps if any(x.size for x in s.reads))
+    digest = step.reads[0].before
+    shown = json.loads(disclose(whole, step.number, {digest: b"another"}))
+    with pytest.raises(InvalidTrace, match="another digest"):
+        disclosed(json.dumps(shown))

@@ -98,7 +98,7 @@ def emit(
         wrappers,
         prefix,
         extents=extents,
-        hooks=hooks or {},
+        hooks=hooks,
         watched=seen.get(program) if seen else None,
     )
     kernels, first = shared.texts(), _UNFUSED if unfused else ""
@@ -109,10 +109,11 @@ def emit(
     own = [_prototype(*item) if split else item[1] for item in kernels.items()]
     rest = [*own, *(w.text for w in wrappers), *_entry(steps, prefix, extents)]
     rest = [*_surroundings(rest, "sx_enter"), *rest]
+    observed = hooks is not None or seen
     return Source(
         prefix=prefix,
         header=_header(program, places, prefix, extents, workers),
-        main=first + _main(rest, '#include "observe.h"\n' if hooks or seen else "", units > 0),
+        main=first + _main(rest, '#include "observe.h"\n' if observed else "", units > 0),
         units=split,
         tiles={name: first + text for name, text in tiles.items()},
         blob=places.blob,
@@ -195,14 +196,15 @@ def _steps(
     lines = first(watched) if watched else []
     checks = size_checks(program, places, extents, bool(extents or inside))
     lines += _copies_in(program, places) + checks.get(-1, [])
-    lines += ["SARDONYX_BEGIN(c->memory);"] if hooks else []
+    lines += ["SARDONYX_BEGIN(c->memory);"] if hooks is not None else []
     lines += told(watched.begin, places.tensor) if watched and watched.begin else []
     for i, w in enumerate(wrappers):
         call = _called(i, w, program.launches[i].call is not None)
         call = hooked(i, w, call, hooks[i]) if hooks and i in hooks else call
         lines += call_of(watched, i, w, call, places.tensor) if watched else call
         lines += checks.get(i, [])
-    lines += [*_copies_out(program, places), *(["SARDONYX_END(c->memory);"] if hooks else [])]
+    lines += _copies_out(program, places)
+    lines += ["SARDONYX_END(c->memory);"] if hooks is not None else []
     lines += told(watched.end, places.tensor) if watched and watched.end else []
     used = list(declarations("\n".join(lines)))
     unused = [] if "status" in "\n".join(lines) else ["(void)status;"]

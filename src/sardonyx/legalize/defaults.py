@@ -73,8 +73,9 @@ def _derived(work: Work, node: NodeProto, name: str) -> object:
 
 
 def _window(work: Work, node: NodeProto, name: str, spatial: int) -> object:
-    if name == "kernel_shape" and len(node.input) > 1:
-        weights = work.shape(node.input[1])
+    place = 3 if node.op_type == "QLinearConv" else 1
+    if name == "kernel_shape" and len(node.input) > place:
+        weights = work.shape(node.input[place])
         return None if weights is None else list(weights[2:])
     if name in ("strides", "dilations"):
         return [1] * spatial
@@ -215,7 +216,8 @@ def _full_slice(lists: list[list[int]], data: tuple[int, ...]) -> list[list[int]
 
 def lstm_inputs(work: Work) -> Iterator[str]:
     """F7: an LSTM gets the inputs that it leaves out: biases, states and peepholes that change
-    nothing, and the full length of every sequence."""
+    nothing, and the full length of every sequence. No peepholes where a cell may become infinite,
+    of which 0 times as much is NaN."""
     for node in work.of("LSTM"):
         data, r, dtype = (
             work.shape(node.input[0]),
@@ -233,14 +235,24 @@ def lstm_inputs(work: Work) -> Iterator[str]:
             4: ("lengths", np.full(batch, steps, np.int32)),
             5: ("h", np.zeros(state, dtype)),
             6: ("c", np.zeros(state, dtype)),
-            7: ("p", _zeros((directions, 3 * hidden), dtype)),
         }
+        if _is_finite(work, node):
+            values[7] = ("p", _zeros((directions, 3 * hidden), dtype))
         added = [i for i in values if len(node.input) <= i or not node.input[i]]
         for i in added:
             stem, value = values[i]
             put_input(node, i, work.add_constant(f"{node.output[0] or 'lstm'}_{stem}", value))
         if added:
             yield f"{label(node)}: inputs {added} given"
+
+
+def _is_finite(work: Work, node: NodeProto) -> bool:
+    """Whether no cell of an LSTM becomes infinite: it begins finite, and grows by 1 in a step."""
+    found = attribute(node, "activations")
+    shapes = [] if found is None else list(found.strings)
+    begins = work.constant(node.input[6]) if len(node.input) > 6 and node.input[6] else np.zeros(1)
+    steady = all(s == (b"Tanh" if i % 3 else b"Sigmoid") for i, s in enumerate(shapes) if i % 3 < 2)
+    return steady and begins is not None and bool(np.isfinite(begins.astype(np.float64)).all())
 
 
 def negative_axes(work: Work) -> Iterator[str]:

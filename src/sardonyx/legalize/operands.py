@@ -11,16 +11,18 @@ import onnx.version_converter
 from onnx import NodeProto, helper
 
 from sardonyx.checker.rules.elementwise import BINARY
-from sardonyx.legalize.work import Work, given, label, put
+from sardonyx.legalize.work import Work, attribute, given, is_of, label, put
 from sardonyx.types import by_numpy
 
 LARGEST = 1 << 22  # elements of a constant that is broadcast here
+EXPAND, RESHAPE = 8, 14  # the operator sets that have Expand, and Reshape as the profile has it
 
 
 def versions(work: Work) -> Iterator[str]:
-    """F9: a model with an operator of a version that the profile does not cover is converted, by
-    ONNX's version converter, to the profile's operator set."""
-    old = []
+    """F9: a model with an operator of a version that the profile does not cover, or of an operator
+    set without what other fixes need (Reshape of F11, Expand of F4), is converted, by ONNX's
+    version converter, to the profile's operator set."""
+    old = _early(work)
     for node in work.nodes:
         entry, schema = work.profile.operators.get(node.op_type), work.schema(node)
         if entry is not None and entry.since and schema is not None:
@@ -28,8 +30,42 @@ def versions(work: Work) -> Iterator[str]:
     words = work.profile.option("opset")
     if old and words:
         target = int(words[0])
+        _bound_clips(work)
         work.proto.CopyFrom(onnx.version_converter.convert_version(work.proto, target))
         yield f"converted to operator set {target} for {', '.join(sorted(set(old)))}"
+
+
+def _bound_clips(work: Work) -> None:
+    """Gives each Clip of attributes both bounds: one that is absent is the largest float, which an
+    absent input of a later Clip is not."""
+    for node in work.of("Clip"):
+        schema = work.schema(node)
+        if schema is None or schema.since_version != 6:
+            continue
+        for name in ("min", "max"):
+            if attribute(node, name) is None:
+                known: Any = schema.attributes[name]
+                put(node, name, known.default_value.f)
+
+
+def _early(work: Work) -> list[str]:
+    """The operators that cannot be mended with the operators of the model's operator set."""
+    free = work.profile.option("broadcast")
+    found = [n for n in work.of("MatMul") if work.version < RESHAPE and not _is_plain(work, n)]
+    if work.version < EXPAND:
+        found += [n for n in work.of(*BINARY) if n.op_type not in free and not _is_even(work, n)]
+    return [n.op_type for n in found]
+
+
+def _is_plain(work: Work, node: NodeProto) -> bool:
+    """Whether a MatMul is of matrices."""
+    shapes = [work.shape(name) for name in node.input]
+    return all(shape is None or len(shape) == 2 for shape in shapes)
+
+
+def _is_even(work: Work, node: NodeProto) -> bool:
+    """Whether the operands of an operation have one shape."""
+    return len({work.shape(name) for name in node.input}) == 1
 
 
 def casts(work: Work) -> Iterator[str]:
@@ -60,7 +96,7 @@ def sums(work: Work) -> Iterator[str]:
         return
     kept: list[NodeProto] = []
     for node in work.nodes:
-        if node.op_type != "Sum" or node.domain:
+        if not is_of(node, "Sum"):
             kept.append(node)
             continue
         total, last = node.input[0], len(node.input) - 1
@@ -123,7 +159,7 @@ def matmul(work: Work) -> Iterator[str]:
     all batch dims are 1."""
     kept: list[NodeProto] = []
     for node in work.nodes:
-        made = _flat(work, node) if node.op_type == "MatMul" and not node.domain else None
+        made = _flat(work, node) if is_of(node, "MatMul") else None
         kept += made or [node]
         if made:
             yield f"{label(node)}: as a product of matrices"
@@ -193,7 +229,7 @@ def _plain_gemm(work: Work) -> Iterator[str]:
     for node in work.nodes:
         plain = given(node, "alpha", 1.0) == 1.0 == given(node, "beta", 1.0)
         straight = not given(node, "transA", 0) and not given(node, "transB", 0)
-        if node.op_type != "Gemm" or node.domain or (plain and straight):
+        if not is_of(node, "Gemm") or (plain and straight):
             kept.append(node)
             continue
         made = _products(work, node)
@@ -226,7 +262,7 @@ def _products(work: Work, node: NodeProto) -> list[NodeProto] | None:
         step("Transpose", [node.input[i]], perm=[1, 0]) if given(node, trans, 0) else node.input[i]
         for i, trans in ((0, "transA"), (1, "transB"))
     ]
-    has_c = len(node.input) > 2 and bool(node.input[2])
+    has_c = len(node.input) > 2 and bool(node.input[2]) and given(node, "beta", 1.0) != 0.0
     if not has_c and given(node, "alpha", 1.0) == 1.0:
         step("MatMul", operands, True)
         return made

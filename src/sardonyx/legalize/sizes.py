@@ -69,6 +69,7 @@ def state_types(work: Work) -> Iterator[str]:
     edge = {v.name for v in (*graph.input, *graph.output)}
     made = [n for node in graph.node for n in node.output if n and n not in edge]
     infos = [_info(n, types[n]) for n in made if n in types and types[n].shape is not None]
+    infos += [v for v in graph.value_info if v.name in made and not v.type.HasField("tensor_type")]
     before = sorted(v.SerializeToString(deterministic=True) for v in graph.value_info)
     after = sorted(v.SerializeToString(deterministic=True) for v in infos)
     if before != after:

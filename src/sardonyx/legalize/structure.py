@@ -12,13 +12,23 @@ import onnx.inliner
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from sardonyx.checker.context import OVERRIDE_IR
-from sardonyx.checker.rules.use import is_fixed
-from sardonyx.legalize.work import Work, attribute, drop, from_array, given, label, put
+from sardonyx.checker.rules.use import drawn, is_fixed
+from sardonyx.legalize.work import (
+    Work,
+    attribute,
+    drop,
+    from_array,
+    given,
+    is_of,
+    label,
+    put,
+)
 from sardonyx.machine import Machine
 from sardonyx.model import Decoder
 from sardonyx.model.files import Folder
+from sardonyx.model.load import subgraphs
 from sardonyx.resolve import resolve
-from sardonyx.resolve.names import node_reads, order
+from sardonyx.resolve.names import graph_captures, node_reads, order
 from sardonyx.types import Array
 
 IR_VERSION = 10
@@ -51,11 +61,14 @@ def node_names(work: Work) -> Iterator[str]:
 
 
 def functions(work: Work) -> Iterator[str]:
-    """F3: model-local functions inlined, by ONNX's inliner."""
-    if work.proto.functions:
-        names = [f"{f.domain}::{f.name}" for f in work.proto.functions]
-        domains = {f.domain for f in work.proto.functions}
+    """F3: model-local functions inlined, by ONNX's inliner, which leaves those that import another
+    version of an operator set than the model."""
+    before = {f"{f.domain}::{f.name}" for f in work.proto.functions}
+    domains = {f.domain for f in work.proto.functions}
+    if before:
         work.proto.CopyFrom(onnx.inliner.inline_local_functions(work.proto))
+    names = sorted(before - {f"{f.domain}::{f.name}" for f in work.proto.functions})
+    if names:
         used = {n.domain for n in work.proto.graph.node}
         kept = [o for o in work.proto.opset_import if o.domain in used or o.domain not in domains]
         del work.proto.opset_import[:]
@@ -111,15 +124,17 @@ def _constant(node: NodeProto) -> TensorProto | None:
 
 
 def identities(work: Work) -> Iterator[str]:
-    """F10: inner Identity nodes, and Dropout as it is in inference, are taken out."""
-    outputs = {v.name for v in work.proto.graph.output}
+    """F10: inner Identity nodes, and Dropout as it is in inference, are taken out, but for what a
+    subgraph reads by its name."""
+    stay = {v.name for v in work.proto.graph.output}
+    stay |= {n for node in work.nodes for _, _, g in subgraphs([node]) for n in graph_captures(g)}
     readers = work.readers()
     renamed: dict[str, str] = {}
     kept = []
     for node in work.nodes:
         for i, name in enumerate(node.input):
             node.input[i] = renamed.get(name, name)
-        plain = _is_identity(work, node, readers) and node.output[0] not in outputs
+        plain = _is_identity(work, node, readers) and node.output[0] not in stay
         if plain and node.input[0]:
             renamed[node.output[0]] = node.input[0]
             yield f"{label(node)} taken out"
@@ -130,9 +145,9 @@ def identities(work: Work) -> Iterator[str]:
 
 
 def _is_identity(work: Work, node: NodeProto, readers: dict[str, int]) -> bool:
-    if node.op_type == "Identity" and not node.domain:
+    if is_of(node, "Identity"):
         return True
-    if node.op_type != "Dropout" or node.domain or any(n in readers for n in node.output[1:] if n):
+    if not is_of(node, "Dropout") or any(n in readers for n in node.output[1:] if n):
         return False
     mode = work.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else np.array(0)
     return mode is not None and not mode.any() and not given(node, "is_test", 0)
@@ -160,7 +175,9 @@ def _foldable(work: Work) -> tuple[list[NodeProto], dict[str, Array]]:
     """The nodes whose values are the same in every run, and the values known from shapes."""
     graph = work.proto.graph
     fixed = {t.name for t in graph.initializer} - {v.name for v in graph.input}
-    known = {n: v for n, v in work.graph.values.items() if v.dtype != object}
+    chance = drawn(work.nodes)
+    values = work.graph.values.items()
+    known = {n: v for n, v in values if v.dtype != object and n not in chance}
     folded: list[NodeProto] = []
     found: dict[str, Array] = {}
     for node in work.nodes:
@@ -262,7 +279,7 @@ def outputs(work: Work) -> Iterator[str]:
             for node in graph.node:
                 for i, read in enumerate(node.input):
                     node.input[i] = tensor.name if read == name else read
-            graph.node.append(helper.make_node("Identity", [tensor.name], [name]))
+            graph.node.insert(0, helper.make_node("Identity", [tensor.name], [name]))
             yield f"output '{name}', an initializer, is made by an Identity"
 
 

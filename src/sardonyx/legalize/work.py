@@ -64,7 +64,13 @@ class Work:
 
     def of(self, *operators: str) -> list[NodeProto]:
         """The nodes of these operators of ai.onnx."""
-        return [n for n in self.nodes if n.op_type in operators and not canonical(n.domain)]
+        return [n for n in self.nodes if is_of(n, *operators)]
+
+    @property
+    def version(self) -> int:
+        """The version of ONNX's operator set."""
+        found = (o.version for o in self.proto.opset_import if not canonical(o.domain))
+        return max(found, default=0)
 
     def schema(self, node: NodeProto) -> OpSchema | None:
         """The schema that a node resolves to."""
@@ -162,9 +168,10 @@ def integers(node: NodeProto, name: str, default: list[int]) -> list[int]:
 
 
 def put(node: NodeProto, name: str, value: object) -> None:
-    """Gives an attribute a value."""
+    """Gives an attribute a value; an empty list is one of integers."""
     drop(node, name)
-    node.attribute.append(helper.make_attribute(name, value))
+    kind = AttributeProto.INTS if value == [] else None
+    node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
 
 
 def drop(node: NodeProto, name: str) -> None:
@@ -172,6 +179,11 @@ def drop(node: NodeProto, name: str) -> None:
     kept = [a for a in node.attribute if a.name != name]
     del node.attribute[:]
     node.attribute.extend(kept)
+
+
+def is_of(node: NodeProto, *operators: str) -> bool:
+    """Whether a node is of one of these operators of ai.onnx."""
+    return node.op_type in operators and not canonical(node.domain)
 
 
 def put_input(node: NodeProto, i: int, name: str) -> None:

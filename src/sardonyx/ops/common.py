@@ -47,8 +47,8 @@ def _broadcast_dim(dims: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Dim:
     a, b = rest[0], rest[1]
     difference = b - a
     if isinstance(difference, int) or any(at_least(d, 1) for d in (difference, -1 * difference)):
-        smaller = a if at_least(difference, 1) else b
-        if isinstance(smaller, int) or at_least(smaller, 2):
+        smaller, larger = (a, b) if at_least(difference, 1) else (b, a)
+        if (isinstance(smaller, int) or at_least(smaller, 2)) and at_least(larger, 2):
             text = " and ".join(f"({', '.join(map(str, s))})" for s in shapes)
             raise InvalidModel(f"the shapes {text} do not broadcast")
     raise Undetermined(f"whether {a} and {b} broadcast depends on symbolic dims")

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from sardonyx import types as t
 from sardonyx.errors import FeedError
-from sardonyx.trace.digest import chained, dumps, path, root, root_by_path
+from sardonyx.trace.digest import chained, dumps, of_bytes, path, root, root_by_path
 from sardonyx.trace.form import START, VERSION
 from sardonyx.trace.grammar import BODY, FOOTER, HEADER, LAYOUT, PLANNED, STEP, misfit
 from sardonyx.types import DType
@@ -282,6 +282,8 @@ def disclosed(text: str | bytes, expected: str | None = None) -> Disclosed:
         raise InvalidTrace(f"the root is {claimed}, expected {expected}")
     if step.number != number:
         raise InvalidTrace(f"the line is step {step.number}, shown as {number}")
+    if other := [digest for digest, data in values.items() if of_bytes(data) != digest]:
+        raise InvalidTrace(f"the value shown as {other[0]} has another digest")
     return Disclosed(_header(found["header"][0]), step, claimed, values)
 
 

@@ -11,6 +11,7 @@ from sardonyx.checker.context import Context
 from sardonyx.checker.finding import Severity
 from sardonyx.checker.nodes import Node
 from sardonyx.checker.registry import Found, at, rule
+from sardonyx.checker.rules.use import fixed_nodes
 from sardonyx.checker.samples import model
 from sardonyx.errors import InvalidModel
 from sardonyx.resolve.operators import FIELDS, check_attributes
@@ -188,22 +189,15 @@ def steering(check: Context) -> Found:
     Limits: a constant is an initializer, a Constant, or computed of these alone. Clip's bounds
     decide no shape: a warning.
     """
+    fixed = {*check.constants, *check.initializers - set(check.inputs)}
+    fixed.update(name for node in fixed_nodes(check, fixed) for name in node.outputs)
     for node in check.nodes:
         for i in STEERING.get(node.op, ()) if not node.domain else ():
             name = node.input(i)
-            if name and not _is_constant(check, name):
+            if name and name not in fixed:
                 yield at(node, "not a constant", "a constant", tensor=name)
     for node in check.of("Clip"):
         for name in filter(None, node.inputs[1:]):
-            if not _is_constant(check, name):
+            if name not in fixed:
                 yield at(node, "not a constant", "a constant", tensor=name,
                          severity=Severity.WARNING)  # fmt: skip
-
-
-def _is_constant(check: Context, name: str) -> bool:
-    if check.constant(name) is not None:
-        return True
-    maker = check.producers.get(name)
-    fixed = name in check.initializers and name not in check.inputs
-    inputs = [n for n in maker.inputs if n] if maker is not None else []
-    return fixed or (maker is not None and all(_is_constant(check, n) for n in inputs))

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from onnx import NodeProto
 
 from sardonyx.checker.context import Context
 from sardonyx.checker.finding import Severity
+from sardonyx.checker.nodes import Node
 from sardonyx.checker.registry import Found, Seen, at, of, rule
+from sardonyx.checker.rules.operators import RANDOM
+from sardonyx.errors import InvalidModel
 from sardonyx.graph import Graph, reads
 from sardonyx.model.load import subgraphs
+from sardonyx.resolve.calls import every_node
+from sardonyx.resolve.names import node_reads, order
 
 RELU = "g (float[2] x) => (float[2] y) { y = Relu (x) }"
 PADS = 'auto_pad="NOTSET", ceil_mode=0, dilations=[1,1], pads=[0,0,0,0], storage_order=0'
@@ -101,15 +108,36 @@ def foldable(check: Context) -> Found:
     Example: Neg of an initializer.
     Limits: a node is found where each of its inputs is an initializer or made by such a node.
     """
-    fixed = set(check.initializers) - set(check.inputs)
-    for node in check.nodes:
-        if is_fixed(node.proto, fixed):
-            fixed.update(node.outputs)
-            if node.op != "Constant":
-                yield at(node, "only constant operands", "a Constant or an initializer")
+    for node in fixed_nodes(check, check.initializers - set(check.inputs)):
+        if node.op != "Constant":
+            yield at(node, "only constant operands", "a Constant or an initializer")
+
+
+def fixed_nodes(check: Context, known: Iterable[str]) -> Iterator[Node]:
+    """The nodes that depend on `known` tensors alone, each after those that it reads."""
+    protos, fixed = [node.proto for node in check.nodes], set(known)
+    try:
+        places = order(protos)
+    except InvalidModel:  # a cycle, which is G04's: what is behind it is not found
+        places = list(range(len(protos)))
+    for i in places:
+        if is_fixed(protos[i], fixed):
+            fixed.update(protos[i].output)
+            yield check.nodes[i]
 
 
 def is_fixed(node: NodeProto, fixed: set[str]) -> bool:
-    """Whether a node's value depends on `fixed` tensors alone, and on no graph input."""
-    plain = not node.op_type.startswith("Random") and not any(subgraphs([node]))
+    """Whether a node's value depends on `fixed` tensors alone: on no graph input, on no chance."""
+    plain = node.op_type not in RANDOM and not any(subgraphs([node]))
     return plain and all(n in fixed for n in node.input if n)
+
+
+def drawn(nodes: Iterable[NodeProto]) -> set[str]:
+    """The tensors of which chance decides the elements, though no input does."""
+    found: set[str] = set()
+    for node in nodes:
+        chance = any(inner.op_type in RANDOM for inner in every_node([node]))
+        taken = node.op_type not in ("Shape", "Size") and found.intersection(node_reads(node))
+        if chance or taken:
+            found.update(node.output)
+    return found
