@@ -51,7 +51,7 @@ TABLE = {
     "processors": "",
     "build": f"{IR} emit compiler processors numpy",
     "proved": "errors types plan build numpy",
-    "threads": "errors build processors",
+    "threads": "errors build processors settings",
     "calls": "errors types feeds memory compiler build threads numpy",
     "clocked": f"{IR} c99 plan passes memory emit build calls threads numpy",
     "tune": f"{IR} c99 settings passes build clocked compiler threads numpy",

@@ -12,6 +12,7 @@ Kind: TypeAlias = Literal["machine", "native", "auto"]
 Reading: TypeAlias = Literal["integer", "float"]
 Numerics: TypeAlias = Literal["default", "winograd"]
 VARIABLE = "SARDONYX_ENGINE"
+MOST_THREADS = 256  # as in pool.c
 
 
 def engine_kind(text: str, where: str) -> Kind:

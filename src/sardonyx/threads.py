@@ -17,8 +17,7 @@ from pathlib import Path
 from sardonyx import build
 from sardonyx.errors import BuildError
 from sardonyx.processors import available
-
-MOST = 256  # as in pool.c
+from sardonyx.settings import MOST_THREADS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +35,7 @@ ALONE = Pool(1)
 
 def pool_of(threads: int = 0) -> Pool:
     """The pool for so many threads, the caller included; 0 or less: all that are available."""
-    wanted = min(threads if threads > 0 else available(), MOST)
+    wanted = min(threads if threads > 0 else available(), MOST_THREADS)
     function = None if wanted < 2 else _parallel_for()
     if function is None:
         return ALONE

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 from sardonyx.dims.given import MOST
 from sardonyx.errors import FeedError, shown
 from sardonyx.graph import Graph
+from sardonyx.settings import MOST_THREADS
 from sardonyx.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -157,12 +158,10 @@ def reading(args: argparse.Namespace) -> ReadAs:
 
 def thread_arguments(parser: argparse.ArgumentParser, default: int) -> None:
     """--threads, at least the default: 0 where that stands for all."""
-    from sardonyx import threads
-
     shown = "all that the process may use" if default == 0 else str(default)
     parser.add_argument(
         "--threads",
-        type=at_least("--threads", default, threads.MOST),
+        type=at_least("--threads", default, MOST_THREADS),
         default=default,
         metavar="N",
         help=f"threads of a run; no result depends on it (default {shown})",
