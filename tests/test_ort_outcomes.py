@@ -232,7 +232,7 @@ def test_options_take_the_numbers_that_onnxruntime_takes(field: str, value: obje
 @pytest.mark.parametrize(("key", "value"), [("", "b"), ("a" * 1025, "b"), ("a" * 1024, "b")])
 def test_config_entries_are_refused_as_by_onnxruntime(key: str, value: str) -> None:
     theirs, ours = (
-        outcome(lambda: api.SessionOptions().add_session_config_entry(key, value))  # noqa: B023
+        outcome(lambda: api.SessionOptions().add_session_config_entry(key, value))  # noqa: B023  # called at once
         for api in (onnxruntime, ort)
     )
     assert_same_outcome(ours, theirs)
@@ -240,9 +240,9 @@ def test_config_entries_are_refused_as_by_onnxruntime(key: str, value: str) -> N
 
 def test_what_is_no_text_or_no_number_is_refused_when_it_is_set() -> None:
     with pytest.raises(TypeError, match="two strings"):
-        ort.SessionOptions().add_session_config_entry("a", 1)  # type: ignore[arg-type]
+        ort.SessionOptions().add_session_config_entry("a", 1)  # type: ignore[arg-type]  # the error is the point
     with pytest.raises(TypeError):
-        ort.set_seed("a")  # type: ignore[arg-type]
+        ort.set_seed("a")  # type: ignore[arg-type]  # the error is the point
 
 
 BOUND: dict[str, tuple[dict[str, Any], str]] = {

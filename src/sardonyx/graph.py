@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx import types as t
 from sardonyx.dims import symbols
 from sardonyx.types import Array, Container, TensorType, ValueType
 
@@ -89,6 +90,11 @@ class Graph:
     def kind(self, name: str) -> ValueType | None:
         """The type of a tensor or of a container; None where it is not known."""
         return self.types.get(name) or self.containers.get(name)
+
+    def is_outside(self, name: str) -> bool:
+        """Whether M never holds it: a container, or a tensor of strings."""
+        known = self.types.get(name)
+        return name in self.containers or (known is not None and known.dtype is t.string)
 
     def producers(self) -> dict[str, int]:
         """tensor -> the index of the operation that writes it."""

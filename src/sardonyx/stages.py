@@ -58,9 +58,8 @@ class Point:
 def is_staged(graph: Graph) -> bool:
     """Whether some sizes are known only as the graph runs, or the host takes part: in operations,
     or by what it alone holds and no operation reads."""
-    held = {*graph.inputs, *graph.initializers}
-    strings = any(n in graph.types and graph.types[n].dtype is t.string for n in held)
-    return strings or not held.isdisjoint(graph.containers) or bool(undetermined(graph))
+    held = (*graph.inputs, *graph.initializers)
+    return any(map(graph.is_outside, held)) or bool(undetermined(graph))
 
 
 @dataclass(slots=True, eq=False)

@@ -63,7 +63,7 @@ def export(
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Writes a file, or leaves what there was."""
+    """Writes a file, or leaves what there was (build.place, for the cache, is a layer above)."""
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8", newline="\n")

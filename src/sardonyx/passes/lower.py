@@ -66,8 +66,7 @@ def lower(
             reads = tuple(name or None for name in op.inputs)
             launches.append(Launch(kernel_of(graph, op), reads, writes, (op,)))
     for name in (*inputs, *graph.outputs):
-        kind = graph.types.get(name)
-        if name in graph.containers or (kind is not None and kind.dtype is t.string):
+        if graph.is_outside(name):
             raise UnsupportedModel(f"'{name}' is no tensor of numbers: compiled C does not have it")
     equal = tuple(dict.fromkeys(e for x in launches for e in x.kernel.equal))
     dims = dict.fromkeys(d for x in tensors.values() for d in x.shape or ())

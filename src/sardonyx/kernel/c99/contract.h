@@ -217,7 +217,7 @@ SX_TILE int sx_some_nan16(sx_v16 v) { int some = 0; SX_EACH(SX_SOME_NAN) return 
 /* In so many parts the rows take their last four terms: what is stored of one does not hold up the products of the
    next, as 28 registers at once do on Zen 4. */
 #define SX_PARTS (SX_ROWS == 14 && n > 7 && nb == 2 ? 4 : 1)
-#define SX_FIRST(i) (8 * i / 4) /* of that part of the least such tile */
+#define SX_FIRST(i) (2 * i) /* of that part of the least such tile */
 /* One tile: n rows x nb blocks, constants at every call, so that the conditions on them vanish; each sum
    is a variable with a name, and has a register whether or not the compiler unrolls loops. What the next
    run reads of x may be a plane away, which the hardware does not foresee; `soon` are weights that the
