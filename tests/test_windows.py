@@ -140,8 +140,11 @@ def test_windows_and_products_are_compiled_in_files_of_their_own() -> None:
     own = ("SX_ENTRIES(sx_contract)", "#ifndef SX_ELSEWHERE", "SX_KIND(sx_contract,")
     assert "#define SX_ELSEWHERE" not in whole
     assert all(text.count("#define SX_ELSEWHERE 1\n") == 1 for text in split.units)
-    there = {name for name, text in split.tiles.items() if "#define SX_THERE 1" in text}
-    assert there == {"tiles_contract_half.c"}  # which calls the tiles of tiles_contract.c
+    there = {n: text.partition("#define SX_THERE ")[2][:1] for n, text in split.tiles.items()}
+    assert there["tiles_contract.c"] == "2"  # of even numbers of rows: tiles_contract_even.c
+    assert there["tiles_contract_even.c"] == "1"
+    assert there["tiles_contract_half.c"] == "3"
+    assert "#undef SX_ENTRY" not in split.tiles["tiles_contract_even.c"]
     assert {"tiles_contract.c", "tiles_windows.c"} < set(split.tiles)
     assert all(part in whole and part in split.tiles["tiles_contract.c"] for part in own)
 

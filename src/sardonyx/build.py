@@ -247,7 +247,7 @@ def _build(
     progress: Progress | None,
     common: Collection[str],
 ) -> None:
-    units = sorted(name for name in sources if name.endswith(".c"))
+    units = sorted((n for n in sources if n.endswith(".c")), key=lambda n: (n not in common, n))
     report = progress or (lambda done, total, what: None)
     with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as name:
         folder = Path(name)

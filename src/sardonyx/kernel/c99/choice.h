@@ -35,7 +35,8 @@ typedef struct { int64_t tile, wide, chunk, pass; } sx_choice;
 #define SX_WHOLE SX_OWN
 #define SX_LINES
 #endif
-/* SX_MADE: a tile. A file of tiles may have it for others, in which SX_THERE is defined. */
+/* SX_MADE: a tile. A file of tiles may have it for others, in which SX_THERE says so: 1 of those of odd numbers of
+   rows, 2 of even, 3 of all. */
 #ifndef SX_MADE
 #define SX_MADE SX_OWN
 #endif

@@ -371,25 +371,34 @@ SX_TILE void sx_tile(const int n, const int nb, SX_PARAMETERS(float, float, floa
 #define SX_HIGHEST SX_ROWS
 #endif
 #if SX_HIGHEST == 1
-#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4)
+#define SX_ODD(M) M(1, 1) M(1, 2) M(1, 4)
+#define SX_EVEN(M)
 #elif SX_ROWS == 14
-#define SX_TILES(M)                                                                                  \
-  M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(2, 4) M(3, 2) M(3, 4) M(4, 1) M(4, 2) M(5, 2) M(6, 2)    \
-  M(7, 1) M(7, 2) M(8, 2) M(9, 2) M(10, 2) M(11, 2) M(12, 2) M(13, 2) M(14, 1) M(14, 2)
+#define SX_ODD(M) M(1, 1) M(1, 2) M(1, 4) M(3, 2) M(3, 4) M(5, 2) M(7, 1) M(7, 2) M(9, 2) M(11, 2) M(13, 2)
+#define SX_EVEN(M) M(2, 1) M(2, 2) M(2, 4) M(4, 1) M(4, 2) M(6, 2) M(8, 2) M(10, 2) M(12, 2) M(14, 1) M(14, 2)
 #elif SX_ROWS == 6
-#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1) M(5, 1) M(6, 1)
+#define SX_ODD(M) M(1, 1) M(1, 2) M(1, 4) M(3, 1) M(3, 2) M(5, 1)
+#define SX_EVEN(M) M(2, 1) M(2, 2) M(4, 1) M(6, 1)
 #else
-#define SX_TILES(M) M(1, 1) M(1, 2) M(1, 4) M(2, 1) M(2, 2) M(3, 1) M(3, 2) M(4, 1)
+#define SX_ODD(M) M(1, 1) M(1, 2) M(1, 4) M(3, 1) M(3, 2)
+#define SX_EVEN(M) M(2, 1) M(2, 2) M(4, 1)
 #endif
-#ifdef SX_THERE
-#define SX_INSTANCE(n, nb) SX_SHARED void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float));
-#else
+#define SX_TILES(M) SX_ODD(M) SX_EVEN(M)
+#define SX_DECLARED(n, nb) SX_SHARED void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float));
 #define SX_INSTANCE(n, nb)                                                                           \
   SX_MADE void sx_tile_##n##_##nb(SX_PARAMETERS(float, float, float)) {                               \
     for (; times > 0; times--, at += n, acc += 16 * n * nb) sx_tile(n, nb, SX_ARGUMENTS);            \
   }
+#if SX_THERE & 1
+SX_ODD(SX_DECLARED)
+#else
+SX_ODD(SX_INSTANCE)
 #endif
-SX_TILES(SX_INSTANCE)
+#if SX_THERE & 2
+SX_EVEN(SX_DECLARED)
+#else
+SX_EVEN(SX_INSTANCE)
+#endif
 SX_TILE void sx_any_tile(int64_t n, int64_t nb, SX_PARAMETERS(void, void, void)) {
 #define SX_CASE(N, B) case N * 8 + B: sx_tile_##N##_##B(SX_ARGUMENTS); break;
   switch (n * 8 + nb) { SX_TILES(SX_CASE) }

@@ -32,10 +32,15 @@ TILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "windows.h": (r"\bsx_window(?:_part)?\(", (*COMMON, "contract.h")),
     "windows_u8.h": (r"\bsx_window_u8(?:_part)?\(", COMMON),
 }
-BESIDE = ("contract_half.h", "contract_narrow.h")  # as files of their own: the tiles of contract.h
 _ENTRY = "#undef SX_ENTRY\n#define SX_ENTRY SX_SHARED\n"
 _MADE = "#define SX_MADE SX_SHARED __attribute__((noinline)) SX_TUNED\n"
-_THERE = "#define SX_THERE 1\n"
+# The tiles of contract.h are in two files, and those of others are called there.
+_EVEN = _MADE + "#define SX_THERE 1\n"
+_HEADS = {
+    "contract.h": _MADE + "#define SX_THERE 2\n",
+    "contract_half.h": "#define SX_THERE 3\n",
+    "contract_narrow.h": "#define SX_THERE 3\n",
+}
 
 # What stands behind a program, in files for other computers: the end of what the head begins.
 END = "#if defined(__clang__) && defined(__arm__)\n#pragma clang attribute pop\n#endif\n"
@@ -93,16 +98,19 @@ def prelude(program: str, elsewhere: bool = False) -> str:
 
 def tile_files(program: str) -> dict[str, str]:
     """The C files that have the register tiles of kernels in other files: name -> text."""
-    names = tiles_of(program)
-    if not {"contract.h"}.union(BESIDE).isdisjoint(names):
+    names, even = tiles_of(program), {}
+    if not _HEADS.keys().isdisjoint(names):
         names = tuple(dict.fromkeys(("contract.h", *names)))
-    return {f"tiles_{n.removesuffix('.h')}.c": _tile_file(n) for n in names}
+        even = {"tiles_contract_even.c": _tile_file("contract.h", _EVEN)}
+    own = {
+        f"tiles_{n.removesuffix('.h')}.c": _tile_file(n, _HEADS.get(n, ""), _ENTRY) for n in names
+    }
+    return own | even
 
 
-def _tile_file(name: str) -> str:
-    head = _MADE if name == "contract.h" else _THERE if name in BESIDE else ""
+def _tile_file(name: str, head: str, entry: str = "") -> str:
     bases = head + "\n".join(map(_text, TILES[name][1]))
-    return _with_pieces("", "\n".join([bases, _ENTRY, _text(name)])) + END
+    return _with_pieces("", "\n".join([bases, entry + _text(name)])) + END
 
 
 def _with_pieces(program: str, tiles: str) -> str:
