@@ -73,10 +73,17 @@ def _matrix(k: Builder, name: str, w: Tensor, scale: Tensor, zero_point: Tensor)
         if p.rank not in (1, 2):
             raise InvalidModel(f"{what} has the rank {p.rank}, expected 1 or 2")
 
+    if w.dtype is t.uint8:  # w and zero point less 128: their differences are the same
+        w, zero_point = _signed(k, w), _signed(k, zero_point)
+
     def total(d: Axis, n: Axis) -> Expr:
         return k.fold("sum", (terms,), lambda c: _wide(w[d, c, n]))
 
     return _Matrix(k, w, scale, zero_point, k.compute((directions, columns), total, t.int32))
+
+
+def _signed(k: Builder, x: Tensor) -> Tensor:
+    return k.compute(x.shape, lambda *i: cast(_wide(x[i]) - 128, t.int8), t.int8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -76,7 +76,7 @@ def of_bytes(
     if fewer and not isinstance(found.x.default, Load):
         any_size |= window_of(user, fold, a, w) is not None
     limit = WHOLE if any_size else LIMIT
-    if dots and value.size and not _within(value, limit):
+    if dots and value.size and not is_within(value, limit):
         shift = int(value.min()) + HALF  # weights of uint8 less a zero point of their own
         value = value - shift
     chosen = _chosen(user, fold, w, value, limit)
@@ -89,7 +89,7 @@ def of_bytes(
         return None
     stem = names[w.buffer]
     own = {_buffer(narrow.terms[1]): (unused(f"{stem}.int8", tensors), filled)}
-    total = _wide(narrow, LIMIT if _within(value, LIMIT) else limit)
+    total = _wide(narrow, LIMIT if is_within(value, LIMIT) else limit)
     if found.zero is not None:
         sums, part, times = _of_zero(found.zero, fold, some, value, kept)
         own[sums] = (unused(f"{stem}.sums", tensors), times)
@@ -140,7 +140,8 @@ def _buffer(x: Expr) -> Buffer:
     return x.buffer
 
 
-def _within(value: Array, limit: int) -> bool:
+def is_within(value: Array, limit: int) -> bool:
+    """Whether weights are within -limit and limit, the end of int8."""
     return bool(value.min() >= -limit and value.max() <= min(limit, t.int8.max))
 
 
@@ -177,7 +178,7 @@ def _kept(s: Compute, fold: Fold, w: Load, value: Array, limit: int) -> list[int
         return None
     terms = prod(n for n in extents if isinstance(n, int))
     tiles = _has_own_axis(s, fold, w)
-    if not _within(value, limit) or (not tiles and terms > WINDOW):
+    if not is_within(value, limit) or (not tiles and terms > WINDOW):
         return None
     return kept if terms_of(fold) == prod(rest) else None
 

@@ -17,11 +17,13 @@ from functools import partial
 import numpy as np
 
 from sardonyx import types as t
+from sardonyx.kernel.c99.contract import LIMIT, WHOLE, contraction, widened
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.ir import Compute, For, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
-from sardonyx.passes.bytes import of_bytes
+from sardonyx.passes.bytes import is_within, of_bytes
+from sardonyx.passes.known import known_to
 from sardonyx.passes.program import Launch, Program, by_group, by_launch, by_statement, unused
 from sardonyx.types import Array, TensorType
 
@@ -41,8 +43,12 @@ def _narrowed(
     dots: bool,
     fewer: bool,
 ) -> Iterable[Launch]:
+    if launch.call is not None:
+        return [launch]
     body = [s for s in launch.kernel.body if isinstance(s, Compute)]
-    if len(body) != len(launch.kernel.body) or launch.kernel.views or launch.call is not None:
+    if len(body) != len(launch.kernel.body):
+        return [_in_loops(launch, known_to(launch, weights), (LIMIT, WHOLE)[: 1 + dots])]
+    if launch.kernel.views:
         return [launch]
     written = [s.buffer.root for s in body]
     if len(set(written)) != len(written) or launch.kernel.outputs != (written[-1],):
@@ -66,6 +72,30 @@ def _narrowed(
     if not all(_fits(b, launch, body, fold, known) for b in factors):
         return [launch]
     return by_statement(_stored(launch, body, factors, tensors, weights), tensors)
+
+
+def _in_loops(launch: Launch, known: Mapping[Buffer, Array], limits: Sequence[int]) -> Launch:
+    """The launch with its products of uint8 and of weights of int8 (of the steps of a recurrent
+    network) taken as such, where the weights are within a limit."""
+
+    def factor(e: Expr) -> Expr:
+        match e:
+            case Cast(Load(b) as x) if b in known and b.dtype is t.int8 and known[b].size:
+                return next((widened(x, e.dtype, n) for n in limits if is_within(known[b], n)), e)
+        return e
+
+    def statement(s: Stmt) -> Stmt:
+        match s:
+            case For(body=body):
+                return replace(s, body=tuple(map(statement, body)))
+            case Compute():
+                given = {e: replace(e, terms=tuple(map(factor, e.terms))) for e in _products(s)}
+                found = replace(s, expr=rewrite(s.expr, given))
+                return found if any(contraction(found, axis) for axis in s.axes) else s
+        return s
+
+    body = tuple(map(statement, launch.kernel.body))
+    return replace(launch, kernel=replace(launch.kernel, body=body))
 
 
 def _products(s: Compute) -> list[Fold]:
