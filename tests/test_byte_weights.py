@@ -13,8 +13,9 @@ from test_targets import OF_BYTES, check_net
 
 from sardonyx import build
 from sardonyx import types as t
+from sardonyx.kernel.c99 import contract
 from sardonyx.kernel.expr import Fold, Load
-from sardonyx.kernel.ir import Compute
+from sardonyx.kernel.ir import Compute, statements
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.constants import fold_constants
 from sardonyx.passes.lower import lower
@@ -75,11 +76,13 @@ def test_the_engines_agree(zero: str, dots: bool, monkeypatch: pytest.MonkeyPatc
     check_engines(product(WEIGHTS[zero]))
 
 
-def factors(net: Net) -> set[t.DType]:
+def factors(net: Net, dots: bool = True) -> set[t.DType]:
     """The types of the factors of the sums of products."""
-    program = narrow(fold_constants(lower(net.graph()), True), roomy=True, dots=True)
-    computes = [s for x in program.launches for s in x.kernel.body if isinstance(s, Compute)]
+    program = narrow(fold_constants(lower(net.graph()), True), roomy=True, dots=dots)
+    every = (s for x in program.launches for s in statements(x.kernel.body))
+    computes = [s for s in every if isinstance(s, Compute)]
     sums = [e for e in walk(*(s.expr for s in computes)) if isinstance(e, Fold) and e.kind == "dot"]
+    assert all(contract.factors(e) for e in sums)  # register tiles take them
     return {x.dtype for x in walk(*(y for e in sums for y in e.terms)) if isinstance(x, Load)}
 
 
@@ -103,6 +106,41 @@ def attention() -> Net:
 def test_the_product_in_front_of_an_attention_is_of_bytes() -> None:
     assert factors(attention()) == {t.uint8, t.int8, t.float32}
     check_engines(attention())
+
+
+def recurrent(zero: Array, least: int, rows: int = 2) -> Net:
+    """DynamicQuantizeLSTM in both directions; weights from `least` on, evenly around the middle."""
+    net, middle = Net(opsets={"": 17, "com.microsoft": 1}), np.iinfo(zero.dtype).max // 2 + 1
+    middle = 0 if zero.dtype == np.int8 else middle
+    x = net.feed("x", RANDOM.standard_normal((5, rows, 20)).astype(np.float32))
+    w, r = (
+        RANDOM.integers(middle + least, middle - least, (2, terms, 4 * 24)).astype(zero.dtype)
+        for terms in (20, 24)
+    )
+    scale, zeros = np.array([0.01, 0.02], np.float32), np.array([zero, zero])
+    given = w, r, "", "", "", "", "", scale, zeros, scale, zeros
+    more = {"hidden_size": 24, "direction": "bidirectional", "domain": "com.microsoft"}
+    for y in net.op("DynamicQuantizeLSTM", x, *given, count=3, **more):
+        net.give(y)
+    return net
+
+
+@pytest.mark.parametrize("dots", [False, True])
+@pytest.mark.parametrize("least", [-64, -128])
+@pytest.mark.parametrize("zero", WEIGHTS)
+def test_the_engines_agree_on_steps(
+    zero: str, least: int, dots: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "rows_of_bytes", lambda: dots)
+    check_engines(recurrent(WEIGHTS[zero], least))
+    check_engines(recurrent(WEIGHTS[zero], least, rows=1))
+
+
+@pytest.mark.parametrize("zero", WEIGHTS)
+def test_the_products_of_steps_are_of_bytes_or_int16(zero: str) -> None:
+    assert factors(recurrent(WEIGHTS[zero], -128)) == {t.uint8, t.int8}
+    assert factors(recurrent(WEIGHTS[zero], -64), dots=False) == {t.uint8, t.int8}
+    assert factors(recurrent(WEIGHTS[zero], -128), dots=False) == {t.int16, t.int8}
 
 
 @pytest.mark.parametrize("target", OF_BYTES, ids=str)

@@ -18,7 +18,7 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.kernel.c99.contract import LIMIT, WHOLE, contraction, widened
-from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Load, cast
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Const, Expr, Fold, Load, cast
 from sardonyx.kernel.ir import Compute, For, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import walk
@@ -76,26 +76,46 @@ def _narrowed(
 
 def _in_loops(launch: Launch, known: Mapping[Buffer, Array], limits: Sequence[int]) -> Launch:
     """The launch with its products of uint8 and of weights of int8 (of the steps of a recurrent
-    network) taken as such, where the weights are within a limit."""
+    network) taken as such, where the weights are within a limit, else as products of int16."""
+    made: list[Buffer] = []
 
-    def factor(e: Expr) -> Expr:
-        match e:
-            case Cast(Load(b) as x) if b in known and b.dtype is t.int8 and known[b].size:
-                return next((widened(x, e.dtype, n) for n in limits if is_within(known[b], n)), e)
-        return e
-
-    def statement(s: Stmt) -> Stmt:
+    def statement(s: Stmt) -> Iterable[Stmt]:
         match s:
             case For(body=body):
-                return replace(s, body=tuple(map(statement, body)))
-            case Compute():
-                given = {e: replace(e, terms=tuple(map(factor, e.terms))) for e in _products(s)}
-                found = replace(s, expr=rewrite(s.expr, given))
-                return found if any(contraction(found, axis) for axis in s.axes) else s
-        return s
+                yield replace(s, body=tuple(x for y in body for x in statement(y)))
+            case Compute() if (found := _of_steps(s, known, limits)) is not None:
+                made.extend(x.buffer for x in found[:-1])
+                yield from found
+            case _:
+                yield s
 
-    body = tuple(map(statement, launch.kernel.body))
-    return replace(launch, kernel=replace(launch.kernel, body=body))
+    body = tuple(x for s in launch.kernel.body for x in statement(s))
+    temporaries = (*launch.kernel.temporaries, *made)
+    return replace(launch, kernel=replace(launch.kernel, temporaries=temporaries, body=body))
+
+
+def _of_steps(
+    s: Compute, known: Mapping[Buffer, Array], limits: Sequence[int]
+) -> Sequence[Compute] | None:
+    """s with its product taken so, behind what copies a factor, if anything does."""
+    match _products(s):
+        case [Fold(_, _, (Cast(Load(a, index, "proven")), Cast(Load(b) as w))) as fold]:
+            if fold.dtype is not t.int32 or a.dtype is not t.uint8 or b.dtype is not t.int8:
+                return None
+        case _:
+            return None
+    if b not in known or not known[b].size:
+        return None
+    limit = next((n for n in limits if is_within(known[b], n)), None)
+    if limit is not None:
+        copies, terms = [], (fold.terms[0], widened(w, t.int32, limit))
+    else:
+        short = Buffer(f"{a.name}.int16", t.int16, a.shape)
+        axes = tuple(Axis(f"i{i}", n) for i, n in enumerate(a.shape))
+        copies = [Compute(short, axes, cast(Load(a, axes), t.int16))]
+        terms = cast(Load(short, index), t.int32), cast(cast(w, t.int16), t.int32)
+    found = replace(s, expr=rewrite(s.expr, {fold: replace(fold, terms=terms)}))
+    return [*copies, found] if any(contraction(found, axis) for axis in s.axes) else None
 
 
 def _products(s: Compute) -> list[Fold]:
