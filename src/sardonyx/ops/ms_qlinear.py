@@ -17,6 +17,7 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast, lift, where
 from sardonyx.ops.common import broadcast_shapes, normalize_axis
+from sardonyx.ops.elementwise import where_
 from sardonyx.ops.movement import channels_behind, channels_first, concat, transpose
 from sardonyx.ops.ms_common import contrib, needed
 from sardonyx.ops.qlinear import at_axis, centred, qlinear_conv
@@ -189,16 +190,10 @@ def qlinear_where(
     z_scale: Tensor,
     z_zero_point: Tensor,
 ) -> Tensor:
-    left, right = (x, x_scale, x_zero_point), (y, y_scale, y_zero_point)
-    return k.compute(
-        broadcast_shapes(condition.shape, x.shape, y.shape),
-        lambda *i: quantised(
-            where(condition.broadcast(i), real(left, i), real(right, i)),
-            z_scale,
-            z_zero_point,
-            x.dtype,
-        ),
-    )
+    as_z = z_scale, z_zero_point
+    left = _unary(k, (x, x_scale, x_zero_point), as_z, lambda e: e)
+    right = _unary(k, (y, y_scale, y_zero_point), as_z, lambda e: e)
+    return where_(k, condition, left, right)
 
 
 @contrib("QLinearConcat", "rounding")

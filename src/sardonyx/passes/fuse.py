@@ -303,10 +303,11 @@ def _turns(last: Compute, use: _Use) -> bool:
     """Whether a convolution of bytes would be stored with places side by side that are neither its
     channels nor its last dimension: register tiles, whose lanes are channels, do not."""
     inner, own = _innermost(use.compute.axes), _innermost(last.axes)
+    axes = last.axes[is_split(last.buffer) :]  # what it stores by groups is read without them
     places = [(d, i) for x in use.loads for d, i in enumerate(x.index)]
     dims = {d for d, i in places if inner is not None and inner in walk(i)}
     bytes_ = any(isinstance(x, Load) and x.dtype is t.uint8 for x in walk(last.expr))
-    return bytes_ and not dims <= {1, *(d for d, a in enumerate(last.axes) if a is own)}
+    return bytes_ and not dims <= {1, *(d for d, a in enumerate(axes) if a is own)}
 
 
 def _innermost(axes: Sequence[Axis]) -> Axis | None:

@@ -8,6 +8,7 @@ of another's bytes. Its result is known for each byte before the first run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from sardonyx.graph import Operation
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.c99.print_look_up import BYTES
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Load, cast, lift
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Load, cast, lift
 from sardonyx.kernel.interpret import evaluate
 from sardonyx.kernel.ir import Compute, Kernel
 from sardonyx.kernel.rewrite import rewrite
@@ -28,7 +29,8 @@ from sardonyx.passes.known import known_to
 from sardonyx.passes.program import Launch, Program, unused
 from sardonyx.types import Array, DType, TensorType
 
-LEAST = 10  # arithmetic operations that a look-up is shorter than
+LEAST = 4  # arithmetic operations that a look-up is shorter than
+LEAST_BEHIND = 10  # the same, of a byte that has just been rounded and that nothing else reads
 KINDS = (t.uint8, t.int8)
 
 
@@ -46,12 +48,15 @@ def look_up_bytes(program: Program, fused: bool = True) -> Program:
     """The program with such tables in the place of launches."""
     tensors, weights = dict(program.tensors), dict(program.weights)
     known: dict[str, _Table] = {}
+    reads = Counter(n for x in program.launches for n in x.reads) + Counter(program.outputs)
+    near = {x.writes[0] for x in program.launches if _rounds(x) and reads[x.writes[0]] == 1}
     launches = []
     for launch in program.launches:
         found = _table(launch, known, weights, fused)
         if found is not None:
             known[launch.writes[0]] = found
-            if found.cost >= LEAST and tensors[launch.writes[0]].dtype in KINDS:
+            least = LEAST_BEHIND if found.source in near else LEAST
+            if found.cost >= least and tensors[launch.writes[0]].dtype in KINDS:
                 name = unused(f"{launch.writes[0]}.table", tensors)
                 weights[name] = found.values
                 tensors[name] = TensorType(tensors[launch.writes[0]].dtype, (BYTES,))
@@ -67,6 +72,13 @@ def looks_up(e: Expr) -> bool:
         case Load(b, (index,), "proven", None) if b.shape == (BYTES,):
             return any(isinstance(x, Load) for x in walk(index))
     return False
+
+
+def _rounds(launch: Launch) -> bool:
+    """Whether it makes bytes of floats, in registers which another launch can join."""
+    last = launch.kernel.body[-1]
+    made = last.expr if isinstance(last, Compute) else None
+    return isinstance(made, Cast) and made.dtype in KINDS and made.x.dtype.is_float
 
 
 def _table(
@@ -145,6 +157,9 @@ def _looking_up(found: _Table, tensors: Mapping[str, TensorType], write: str, ta
     k = Builder(0)
     have, kind = tensors[found.source], tensors[table].dtype
     x = Tensor(Buffer("x", have.dtype, have.shape or ()))
+    if kind is have.dtype and np.array_equal(found.values, _bytes(kind)):
+        same = k.kernel("same", (x,), (k.compute(x.shape, lambda *i: x[i], kind),))
+        return Launch(same, (found.source,), (write,), found.operations)
     values, first = Tensor(Buffer("table", kind, (BYTES,))), lift(-int(have.dtype.min))
     out = k.compute(x.shape, lambda *i: values[(cast(x[i], t.int64) + first,)], kind)
     kernel = k.kernel("table", (x, values), (out,))
