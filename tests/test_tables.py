@@ -133,3 +133,44 @@ def test_targets_and_sanitizers_give_the_machines_bytes(target: Target, tmp_path
 
 def test_functions_of_two_bytes_are_computed() -> None:
     assert not tables(two_bytes())
+
+
+def renewed(scale: float, *between: str) -> Net:
+    """Bytes that are fed, as bytes of another scale, with operations between."""
+    net = Net()
+    x = net.feed("x", np.random.default_rng(1).integers(0, 256, (5, 70)).astype(np.uint8))
+    y = net.op("DequantizeLinear", x, np.float32(0.02), np.uint8(121))
+    for op_type in between:
+        y = net.op(op_type, y)
+    net.give(net.op("QuantizeLinear", y, np.float32(scale), np.uint8(121)))
+    return net
+
+
+@pytest.mark.parametrize("made", [renewed(0.03), renewed(0.02, "LeakyRelu")])
+def test_bytes_are_quantised_anew_by_a_table(made: Net) -> None:
+    check_engines(made)
+    assert [x.kernel.name for x in launches(made)] == ["table"]
+
+
+def test_bytes_of_the_same_scale_are_as_they_were() -> None:
+    check_engines(renewed(0.02))
+    (found,) = launches(renewed(0.02))
+    assert found.reads == ("x",)
+
+
+def test_bytes_that_have_just_been_rounded_are_quantised_anew_in_registers() -> None:
+    net, x = started()
+    net.give(quantised(net, x, 0.03, np.uint8))
+    check_engines(net)
+    assert not tables(net)
+
+
+def test_bytes_that_are_chosen_are_quantised_anew_before() -> None:
+    net, rng = Net(opsets={"": 17, "com.microsoft": 1}), np.random.default_rng(2)
+    which = net.feed("c", rng.integers(0, 2, (4, 70)).astype(bool))
+    x, y = (net.feed(n, rng.integers(0, 256, (4, 70)).astype(np.uint8)) for n in "xy")
+    scales = (0.02, 121), (0.03, 7), (0.025, 3)
+    one, two, made = ((np.float32(s), np.uint8(z)) for s, z in scales)
+    net.give(net.op("QLinearWhere", which, x, *one, y, *two, *made, domain="com.microsoft"))
+    check_engines(net)
+    assert len(tables(net)) == 2

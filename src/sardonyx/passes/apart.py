@@ -37,7 +37,9 @@ def _parts(launch: Launch, tensors: dict[str, TensorType], _: dict[str, Array]) 
         for name, out in zip(launch.writes, kernel.outputs, strict=True):
             own = replace(kernel, outputs=(out,), body=(made[out],))
             yield replace(launch, kernel=own, writes=(name,))
-    elif len(launch.writes) == 1 and (any(map(_is_convolution, body)) or _joins(body)):
+    elif len(launch.writes) == 1 and (
+        any(map(_is_convolution, body)) or _joins(body) or _turns(body)
+    ):
         yield from by_statement(launch, tensors)
     else:
         yield launch
@@ -49,6 +51,16 @@ def _joins(body: Sequence[Compute]) -> bool:
     if not isinstance(choice, Where) or not is_move(choice):
         return False
     return not any(isinstance(e, Fold | Iterate) for s in body for e in walk(s.expr))
+
+
+def _turns(body: Sequence[Compute]) -> bool:
+    """Whether its operand or its result is moved only, as where pools have their channels last."""
+    ends = (body[0], body[-1])
+    return any(is_move(s.expr) for s in ends) and any(map(_is_pool, body))
+
+
+def _is_pool(s: Compute) -> bool:
+    return any(isinstance(e, Fold) and len(e.axes) > 1 for e in walk(s.expr))
 
 
 def _is_convolution(s: Compute) -> bool:

@@ -201,27 +201,34 @@ def _reaches(last: Compute, length: int, consumer: Launch, uses: Sequence[_Use])
     checked = {x for u in uses for x in u.loads if x.mode != "proven"}
     if not checked:
         return True
-    whole = _whole_dimensions(last)
+    sums = any(isinstance(e, Fold) and e.kind == "dot" for u in uses for e in walk(u.compute.expr))
+    whole = _whole_dimensions(last, turned=not sums)  # tiles want channels in front
     if length != 1 or whole is None or any(x.mode != "guard" for x in checked):
         return False
     left = unproven(consumer.kernel)
     return all(whole.issuperset(left[x]) for x in checked)
 
 
-def _whole_dimensions(last: Compute) -> set[int] | None:
+def _whole_dimensions(last: Compute, turned: bool) -> set[int] | None:
     """The dimensions of a part of a tensor that it has as the tensor has them; None if it is not
-    one: not all of a range of indices along each dimension."""
+    one: not all of a range of indices along each dimension. turned: it may be transposed."""
     e = last.expr
     if not isinstance(e, Load) or e.mode != "proven" or len(e.index) != len(last.axes):
         return None
-    forms = [affine(i) for i in e.index]
-    offsets = [
-        f - atom(a) if f is not None else None for f, a in zip(forms, last.axes, strict=True)
-    ]
-    if not all(isinstance(n, int) for n in offsets) or last.buffer.base is not None:
+    if last.buffer.base is not None:
         return None
-    sizes = zip(offsets, last.buffer.shape, e.buffer.shape, strict=True)
-    return {d for d, (n, a, b) in enumerate(sizes) if n == 0 and a == b}
+    free = free_axes(*e.index)
+    order = [d for i in e.index for d, a in enumerate(last.axes) if a in free[id(i)]]
+    if (sorted(order) if turned else order) != [*range(len(last.axes))]:
+        return None
+    offsets = {}
+    for d, i, size in zip(order, e.index, e.buffer.shape, strict=True):
+        form = affine(i)
+        offset = None if form is None else form - atom(last.axes[d])
+        if not isinstance(offset, int):
+            return None
+        offsets[d] = offset, size
+    return {d for d, found in offsets.items() if found == (0, last.buffer.shape[d])}
 
 
 def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
