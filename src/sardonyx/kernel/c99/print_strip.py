@@ -105,7 +105,7 @@ def is_strip(s: Compute) -> bool:
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     """Whether s rounds to bytes, reads or rounds to float16, or picks numbers along whole strips of
     its last axis: of a short loop gcc makes no good vectors."""
-    if rounded(s.expr) is None and not has_calls(s.expr, axis):
+    if rounded(_within(s.expr)) is None and not has_calls(s.expr, axis):
         return False
     index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
@@ -238,6 +238,15 @@ def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
         case Cast(Alu("rint", (v,), t.float32), _, True):
             return v, None
     return None
+
+
+def _within(e: Expr) -> Expr:
+    """The byte that e is, within bounds (a Relu), or as another (`_unmoved`)."""
+    match e:
+        case Alu("max" | "min", (x, Const())):
+            return _within(x)
+    byte = _unmoved(e)
+    return byte if byte is e else _within(byte)
 
 
 def _unmoved(e: Expr) -> Expr:
