@@ -73,11 +73,20 @@ def _average_pool(
     x = channels_first(k, x) if channels_last else x
     win = window(x.shape[2:], kernel_shape, strides, None, auto_pad, pads, ceil_mode)
     number = count(k, win, bool(count_include_pad))
-    q, shape = centred(k, x, x_zero_point, 0), (*x.shape[:2], *win.output)
+    shape, wide = (*x.shape[:2], *win.output), t.float32 if x.dtype.is_float else t.int32
     step = needed(y_scale, "y_scale")
+    middle = None if x_zero_point is None else at_axis(x_zero_point, 0)
 
     def element(n: Axis, c: Axis, *o: Axis) -> Expr:
-        total = k.sum(win.kernel, lambda *r: q.guard((n, c, *win.at(o, r))))
+        around = lift(0, x.dtype) if middle is None else middle((n, c))
+
+        def term(*r: Axis) -> Expr:
+            found = cast(x.guard((n, c, *win.at(o, r)), around), wide)
+            return found - cast(around, wide) if wide.is_float else found
+
+        total = k.sum(win.kernel, term)
+        if not wide.is_float:  # int32 wraps: so many zero points less
+            total = total - cast(around, wide) * prod(win.kernel)
         share = 1.0 / cast(number(o), t.float32)
         factor = at_axis(x_scale, 1)((n, c)) * share / at_axis(step, 1)((n, c))
         zero = None if y_zero_point is None else at_axis(y_zero_point, 1)((n, c))

@@ -1,4 +1,5 @@
-"""Maxima over windows in two steps: down the columns of a row of windows, then along it.
+"""Maxima and sums of bytes over windows in two steps: down the columns of a row of windows, then
+along it.
 
     y[n, c, h, w] = max over (r, q) of x[n, c, 2h + r, 2w + q]
         =>  For(n, c, h):  col[w] = max over r of x[n, c, 2h + r, w]
@@ -8,7 +9,8 @@ A maximum has no order, so no bit changes; a minimum goes the same way. What lie
 against all else, so an index outside stands for its nearest neighbour inside, which the window has
 as well: no copy with borders is made. Floats are compared as integers in the same order, NaNs
 beyond the end that is looked for; each element of a row becomes one once. Floats of 16 bits, which
-the fold widens, are integers of 16 bits.
+the fold widens, are integers of 16 bits. Sums of integers have no order either; what stands outside
+of x is added there.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from sardonyx.kernel.expr import (
     const,
     lift,
     reinterpret,
+    where,
 )
 from sardonyx.kernel.folds import identity
 from sardonyx.kernel.ir import Compute, Stmt, Store, nested
@@ -72,7 +75,8 @@ def _steps(s: Compute) -> Loops | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Windows:
-    """A Compute that takes such a maximum. above: the slides but the last, which is `along`."""
+    """A Compute that takes such a maximum or sum. above: the slides but the last, which is `along`;
+    outside: what is added in the place of an x outside."""
 
     compute: Compute
     fold: Fold
@@ -80,6 +84,7 @@ class _Windows:
     above: tuple[Slide, ...]
     along: Slide
     column: Buffer
+    outside: Expr | None
 
     def statements(self) -> list[Stmt]:
         s, along = self.compute, self.along
@@ -96,27 +101,33 @@ class _Windows:
 
     def _columns(self, inner: Sequence[Axis]) -> Compute:
         """The maxima down each column that a row of windows has."""
-        axis, found = Axis("w", self.along.size), None
+        axis, terms = Axis("w", self.along.size), list[Expr]()
         for taps in cartesian(*(range(one.taps) for one in self.above)):
             index = list(self.x.index)
             index[self.along.dimension] = axis
+            there: list[Expr] = []
             for one, tap in zip(self.above, taps, strict=True):
-                index[one.dimension] = one.at(one.place, tap, one.ends() == (0, one.place.extent))
-            term = _rank(Load(self.x.buffer, tuple(index)), self.fold.kind)
-            found = term if found is None else alu(self.fold.kind, found, term)
-        assert found is not None
-        return Compute(self.column, (axis, *inner), found)
+                inside = one.ends() == (0, one.place.extent)
+                index[one.dimension] = one.at(one.place, tap, inside)
+                there += [] if inside else [one.at(one.place, tap, True).eq(index[one.dimension])]
+            x: Expr = Load(self.x.buffer, tuple(index))
+            if self.outside is not None:
+                x = _inside(there, cast(x, self.fold.dtype), self.outside)
+            terms.append(_rank(x, self.fold.kind))
+        return Compute(self.column, (axis, *inner), _joined(terms, self.fold.kind))
 
     def _rows(self, first: int, last: int, inside: bool, inner: Sequence[Axis]) -> tuple[Stmt, ...]:
         """The windows from `first` to before `last`."""
-        axis = Axis("w", last - first)
+        axis, terms = Axis("w", last - first), list[Expr]()
         place = axis + first
-        found: Expr | None = None
         for tap in range(self.along.taps):
-            term = Load(self.column, (self.along.at(place, tap, inside), *inner))
-            found = term if found is None else alu(self.fold.kind, found, term)
-        assert found is not None
-        return nested((axis, *inner), (self.element(place, found),))
+            at, real = (self.along.at(place, tap, near) for near in (inside, True))
+            term: Expr = Load(self.column, (at, *inner))
+            if self.outside is not None and not inside:
+                column = self.outside * prod(one.taps for one in self.above)
+                term = _inside([real.eq(at)], term, column)
+            terms.append(term)
+        return nested((axis, *inner), (self.element(place, _joined(terms, self.fold.kind)),))
 
     def element(self, place: Expr, rank: Expr) -> Store:
         """One element of the result, `place` its index along the windows, from its rank."""
@@ -147,11 +158,13 @@ class _Planes:
         for taps in cartesian(*(range(one.taps) for one in w.above)):
             rows = (one.within(one.place, i) for one, i in zip(w.above, taps, strict=True))
             down.append(Load(self.near, (*rows, axis)))
-        columns = Compute(self.column, (*places, axis), _most(down, kind))
+        columns = Compute(self.column, (*places, axis), _joined(down, kind))
 
         def element(place: Expr) -> tuple[Stmt, ...]:
             taps = (w.along.within(place, i) for i in range(w.along.taps))
-            return (w.element(place, _most([Load(self.column, (*places, i)) for i in taps], kind)),)
+            return (
+                w.element(place, _joined([Load(self.column, (*places, i)) for i in taps], kind)),
+            )
 
         assert isinstance(w.along.place.extent, int)
         along = list(in_strips(w.along.place.extent, element))
@@ -159,8 +172,14 @@ class _Planes:
         return nested(outer, [*made, columns, *nested(places, along)])
 
 
-def _most(terms: Sequence[Expr], kind: str) -> Expr:
-    return reduce(lambda a, b: alu(kind, a, b), terms)
+def _joined(terms: Sequence[Expr], kind: str) -> Expr:
+    op = "add" if kind == "sum" else kind
+    return reduce(lambda a, b: alu(op, a, b), terms)
+
+
+def _inside(there: Sequence[Expr], x: Expr, outside: Expr) -> Expr:
+    """x where all of these hold."""
+    return where(reduce(lambda a, b: a & b, there), x, outside) if there else x
 
 
 def _planes(w: _Windows) -> _Planes | None:
@@ -203,18 +222,21 @@ def _turned(i: Expr, dtype: DType) -> Expr:
 
 
 def _windows(s: Compute) -> _Windows | None:
-    """s as such a maximum; None where it is not one, or its sizes are not known."""
+    """s as such a maximum or sum; None where it is not one, or its sizes are not known."""
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or folds[0].kind not in ("min", "max") or folds[0].when is not None:
+    if len(folds) != 1 or folds[0].kind not in ("min", "max", "sum") or folds[0].when is not None:
         return None
     (fold,) = folds
-    x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
-    if isinstance(x, Cast) and fold.dtype is t.float32 and x.x.dtype in HALVES:
-        x = x.x
-    if not isinstance(x, Load) or x.dtype not in KINDS or not _is_plain(x, fold):
+    x, adds = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1}), False
+    match x:
+        case Cast(y) if fold.kind == "sum":
+            x, adds = y, fold.dtype is t.int32 and y.dtype in (t.int8, t.uint8)
+        case Cast(y) if fold.dtype is t.float32 and y.dtype in HALVES:
+            x = y
+    if not isinstance(x, Load) or x.dtype not in KINDS or not (adds or _is_plain(x, fold)):
         return None
     found = slides(s, x, fold)
-    if not found or not all(one.holds() for one in found):
+    if not found or not (adds or all(one.holds() for one in found)):
         return None
     *above, along = found
     at = s.axes.index(along.place)
@@ -223,12 +245,14 @@ def _windows(s: Compute) -> _Windows | None:
     if any(one.place not in s.axes[:at] for one in above):
         return None
     inner = tuple(a.extent for a in s.axes[at + 1 :])
-    dtype = RANKS[x.dtype][0] if x.dtype in RANKS else x.dtype
-    return _Windows(s, fold, x, tuple(above), along, Buffer("col", dtype, (along.size, *inner)))
+    dtype = fold.dtype if adds else RANKS[x.dtype][0] if x.dtype in RANKS else x.dtype
+    column = Buffer("col", dtype, (along.size, *inner))
+    outside = cast(x.default or const(0, x.dtype), dtype) if adds else None
+    return _Windows(s, fold, x, tuple(above), along, column, outside)
 
 
 def _is_plain(x: Load, fold: Fold) -> bool:
-    """Whether what is read out of bounds loses."""
+    """Whether it is a maximum, and what is read out of bounds loses."""
     if x.mode == "guard":
         return isinstance(x.default, Const) and x.default.value == identity(fold)
-    return x.mode == "proven"
+    return x.mode == "proven" and fold.kind != "sum"
