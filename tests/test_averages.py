@@ -75,6 +75,36 @@ def test_planes_are_summed_before_what_blocks_make_of_them(
     assert not any(isinstance(e, Fold) and e.kind == "sum" for e in walk(*roots))
 
 
+def of_bytes(kind: type[np.generic], *every: dict[str, object]) -> Net:
+    """Averages of bytes, channels first and in blocks, what is outside counted and not."""
+    net, rng = Net(), np.random.default_rng(7)
+    about = (np.float32(0.02), kind(5))
+    w = net.op("DequantizeLinear", rng.integers(-9, 9, (16, 16, 1, 1)).astype(np.int8), about[0])
+    for (i, one), channels in product(enumerate(every), (3, 16)):
+        x = rng.integers(-100, 100, (2, channels, 9, 13)).astype(kind)
+        y = net.op("DequantizeLinear", net.feed(f"x{len(net.feeds)}", x), *about)
+        if channels == 16:
+            y = net.op("QuantizeLinear", net.op("Conv", y, w), *about)
+            y = net.op("DequantizeLinear", y, *about)
+        y = net.op("AveragePool", y, count_include_pad=i % 2, **one)
+        net.give(net.op("QuantizeLinear", y, np.float32(0.015), kind(7)))
+    return net
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_averages_of_bytes_are_the_machines(kind: type[np.generic]) -> None:
+    apart: dict[str, object] = {"kernel_shape": [2, 2], "strides": [3, 3]}
+    check_engines(of_bytes(kind, *ABOUT, *ABOUT[:2], apart))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_averages_of_bytes_are_summed_in_two_steps(kind: type[np.generic]) -> None:
+    program = optimise(lower(of_bytes(kind, ABOUT[0]).graph()), roomy=True, dots=True)
+    every = (s for x in program.launches for s in statements(x.kernel.body))
+    roots = [e for s in every for e in expressions(s)]
+    assert not any(isinstance(e, Fold) and e.kind == "sum" for e in walk(*roots))
+
+
 def test_the_sum_of_negative_zeros_is_positive() -> None:
     net = Net()
     x = net.feed("x", np.full((1, 1, 4, 16), -0.0, np.float32))

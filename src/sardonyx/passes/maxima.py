@@ -52,7 +52,8 @@ RANKS = {
     t.float16: (t.int16, 0x3FF),
     t.bfloat16: (t.int16, 0x7F),
 }
-KINDS = (*RANKS, t.int8, t.uint8)
+BYTES = (t.int8, t.uint8)
+KINDS = (*RANKS, *BYTES)
 WHOLE = 16  # elements of whole vectors
 NEAR = 1 << 14  # elements of a plane that is in the first cache with what is made of it
 MOST = 32  # windows' rows that stand one behind the other
@@ -229,8 +230,8 @@ def _windows(s: Compute) -> _Windows | None:
     (fold,) = folds
     x, adds = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1}), False
     match x:
-        case Cast(y) if fold.kind == "sum":
-            x, adds = y, fold.dtype is t.int32 and y.dtype in (t.int8, t.uint8)
+        case Cast(y) if fold.kind == "sum" and fold.dtype is t.int32 and y.dtype in BYTES:
+            x, adds = y, True
         case Cast(y) if fold.dtype is t.float32 and y.dtype in HALVES:
             x = y
     if not isinstance(x, Load) or x.dtype not in KINDS or not (adds or _is_plain(x, fold)):
@@ -253,6 +254,8 @@ def _windows(s: Compute) -> _Windows | None:
 
 def _is_plain(x: Load, fold: Fold) -> bool:
     """Whether it is a maximum, and what is read out of bounds loses."""
+    if fold.kind == "sum":
+        return False
     if x.mode == "guard":
         return isinstance(x.default, Const) and x.default.value == identity(fold)
-    return x.mode == "proven" and fold.kind != "sum"
+    return x.mode == "proven"
