@@ -17,7 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, atom, product
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_near import near_of
-from sardonyx.kernel.expr import Alu, Axis, Buffer, Expr, Fold, Iterate, Load, Where
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load, Where
 from sardonyx.kernel.ir import Compute, Kernel, Stmt
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.verify import unproven
@@ -258,7 +258,12 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
     if isinstance(use.compute.expr, Load) and _repeats(use.compute):
         return False
     once = _points(use.compute.axes) == _points(last.axes) and len(_indices(use)) == 1
-    return _cost(e) <= CHEAP or (alone and once)
+    return (_cost(e) <= CHEAP and (alone or not _shortens(e))) or (alone and once)
+
+
+def _shortens(e: Expr) -> bool:
+    """Whether it makes bytes of floats: what is stored anyway takes less to read than to make."""
+    return isinstance(e, Cast) and e.dtype.bits == 8 and e.x.dtype.is_float
 
 
 def _repeats(s: Compute) -> bool:
