@@ -26,6 +26,7 @@ from sardonyx.kernel.walk import is_plus_zero, walk
 from sardonyx.passes.program import Program
 from sardonyx.passes.slides import STRIPS, Loops, Slide, bordered, in_loops, in_strips, slides
 from sardonyx.passes.widen import HALVES
+from sardonyx.types import DType
 
 NEAR = 1 << 17  # elements of a plane with its borders
 MOST = 49  # terms that stand one behind the other
@@ -73,7 +74,7 @@ class _Windows:
         """One element of the result, `last` its index along the last axis."""
         s, along = self.compute, self.slides[-1]
         places = [*(one.place for one in self.slides[:-1]), last]
-        terms: list[Expr] = []
+        terms: list[Expr | None] = []
         for taps in cartesian(*(range(_extent(a)) for a in self.fold.axes)):
             tap = dict(zip(self.fold.axes, taps, strict=True))
             slides = zip(self.slides, places, strict=True)
@@ -81,26 +82,32 @@ class _Windows:
             if _phases(along) > 1:
                 at[-1:] = along.dealt(last, tap[along.tap])
             terms.append(Load(self.near, tuple(at)))
-        given: dict[Expr, Expr] = {along.place: last, self.fold: added(terms)}
+        total = added(terms, self.fold.dtype)
+        given: dict[Expr, Expr] = {along.place: last, self.fold: total}
         return Store(s.buffer, (*s.axes[:-1], last), rewrite(s.expr, given))
 
 
-def added(terms: Sequence[Expr]) -> Expr:
-    """The 16-way sum of terms, each of its partial sums an expression."""
+def added(terms: Sequence[Expr | None], dtype: DType) -> Expr:
+    """The 16-way sum of terms, each of its partial sums an expression; None: an absent term."""
     parts = list(terms[:LANES])
     for i, x in enumerate(terms[LANES:]):
-        parts[i % LANES] = parts[i % LANES] + x
+        parts[i % LANES] = _plus(parts[i % LANES], x)
     for n in (8, 4, 2, 1):
         pairs = zip(parts[:n], parts[n : 2 * n], strict=False)
-        parts[: len(parts[n : 2 * n])] = [a + b for a, b in pairs]
+        parts[: len(parts[n : 2 * n])] = [_plus(a, b) for a, b in pairs]
         parts = parts[:n]
-    return alu("add", parts[0], const(0, parts[0].dtype))
+    zero = const(0, dtype)
+    return zero if parts[0] is None else alu("add", parts[0], zero)
+
+
+def _plus(a: Expr | None, b: Expr | None) -> Expr | None:
+    return a + b if a is not None and b is not None else a if b is None else b
 
 
 def _windows(s: Compute) -> _Windows | None:
     """s as such a sum; None where it is not one, or its sizes are not known."""
-    sums_up = _sum_of(s)
-    if sums_up is None:
+    sums_up = sum_of(s)
+    if sums_up is None or sums_up[0].when is not None:
         return None
     fold, x = sums_up
     found = slides(s, x, fold)
@@ -120,10 +127,10 @@ def _phases(along: Slide) -> int:
     return along.by if along.by <= DEALT and _extent(along.place) >= STRIPS[0] else 1
 
 
-def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
+def sum_of(s: Compute) -> tuple[Fold, Load] | None:
     """The sum that s is made of, and what it adds up."""
     folds = [e for e in walk(s.expr) if isinstance(e, Fold)]
-    if len(folds) != 1 or folds[0].kind != "sum" or folds[0].when is not None:
+    if len(folds) != 1 or folds[0].kind != "sum":
         return None
     (fold,) = folds
     x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
@@ -137,8 +144,8 @@ def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
 def _apart(s: Compute) -> tuple[Compute, Compute] | None:
     """The sums of s, in the layout of the planes that they are of, and what s makes of them in
     another one."""
-    sums_up = _sum_of(s)
-    if sums_up is None:
+    sums_up = sum_of(s)
+    if sums_up is None or sums_up[0].when is not None:
         return None
     fold, x = sums_up
     found = {one.dimension: one.place for one in slides(s, x, fold)}
