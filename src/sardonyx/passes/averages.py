@@ -106,8 +106,8 @@ def _plus(a: Expr | None, b: Expr | None) -> Expr | None:
 
 def _windows(s: Compute) -> _Windows | None:
     """s as such a sum; None where it is not one, or its sizes are not known."""
-    sums_up = sum_of(s)
-    if sums_up is None or sums_up[0].when is not None:
+    sums_up = _sum_of(s)
+    if sums_up is None:
         return None
     fold, x = sums_up
     found = slides(s, x, fold)
@@ -133,7 +133,7 @@ def sum_of(s: Compute) -> tuple[Fold, Load] | None:
     if len(folds) != 1 or folds[0].kind != "sum":
         return None
     (fold,) = folds
-    x = rewrite(fold.terms[0], {a: lift(0) for a in fold.axes if a.extent == 1})
+    x = fold.terms[0]
     if isinstance(x, Cast) and x.x.dtype in HALVES:
         x = x.x
     if not isinstance(x, Load) or not x.dtype.is_float or not is_plus_zero(x.default):
@@ -141,11 +141,22 @@ def sum_of(s: Compute) -> tuple[Fold, Load] | None:
     return fold, x
 
 
+def _sum_of(s: Compute) -> tuple[Fold, Load] | None:
+    """The same without axes of one turn, where no term is absent."""
+    found = sum_of(s)
+    if found is None or found[0].when is not None:
+        return None
+    fold, x = found
+    zeros: dict[Axis, Expr] = {a: lift(0) for a in fold.axes if a.extent == 1}
+    index = tuple(rewrite(i, zeros) for i in x.index)
+    return fold, Load(x.buffer, index, x.mode, x.default)
+
+
 def _apart(s: Compute) -> tuple[Compute, Compute] | None:
     """The sums of s, in the layout of the planes that they are of, and what s makes of them in
     another one."""
-    sums_up = sum_of(s)
-    if sums_up is None or sums_up[0].when is not None:
+    sums_up = _sum_of(s)
+    if sums_up is None:
         return None
     fold, x = sums_up
     found = {one.dimension: one.place for one in slides(s, x, fold)}
