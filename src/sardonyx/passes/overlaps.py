@@ -12,6 +12,7 @@ averages.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,13 +64,20 @@ class _Side:
     @property
     def before(self) -> int:
         """The border at the beginning."""
-        return max(0, -((self.start - (_extent(self.tap) - 1) * self.apart) // self.by))
+        return max(0, -min((n for n, _ in self._reads()), default=0))
 
     @property
     def whole(self) -> int:
         """The size with both borders."""
-        last = (_extent(self.place) - 1 + self.start) // self.by
-        return self.before + max(self.size, last + 1)
+        end = max((n + self.places(phase) for n, phase in self._reads()), default=0)
+        return self.before + max(self.size, end)
+
+    def _reads(self) -> Iterator[tuple[int, int]]:
+        """Where taps are read for the first place of a phase."""
+        for phase, tap in cartesian(range(self.by), range(_extent(self.tap))):
+            first = self.first(phase, tap)
+            if first is not None and self.places(phase):
+                yield first, phase
 
     def first(self, phase: int, tap: int) -> int | None:
         """Where a tap is read for the first place of a phase; None where it is absent."""
@@ -82,8 +90,7 @@ class _Side:
 
     def most(self) -> int:
         """The terms along it of one place."""
-        taps, phases = range(_extent(self.tap)), range(self.by)
-        return max(sum(self.first(p, tap) is not None for tap in taps) for p in phases)
+        return max(Counter(phase for _, phase in self._reads()).values(), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
