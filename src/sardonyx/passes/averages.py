@@ -125,10 +125,12 @@ def _windows(s: Compute) -> _Windows | None:
     fold, x = sums_up
     found = slides(s, x, fold)
     places = tuple(one.place for one in found)
-    taps = prod(_extent(a) for a in fold.axes)
-    if not found or s.axes[-len(found) :] != places or taps > MOST:
+    if not found or s.axes[-len(found) :] != places:
         return None
+    taps = prod(_extent(a) for a in fold.axes)
     inside, phases = [one.ends() == (0, one.place.extent) for one in found], _phases(found[-1])
+    if taps > MOST:
+        return None
     if all(inside) and phases == 1 and x.dtype is fold.dtype and taps > LANES:
         return _Windows(s, fold, x, found, None)
     if inside[-1] and not (all(inside) and taps > LANES):
