@@ -27,6 +27,9 @@ ABOUT = (
     {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1]},
     {"kernel_shape": [3, 4], "pads": [2, 3, 1, 2], "strides": [2, 3], "ceil_mode": 1},
     {"kernel_shape": [7, 7], "pads": [3] * 4},
+    {"kernel_shape": [5, 4]},
+    {"kernel_shape": [3, 6], "strides": [2, 3]},
+    {"kernel_shape": [9, 5], "strides": [1, 6]},
 )
 
 

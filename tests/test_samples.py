@@ -1,4 +1,4 @@
-"""Pixels at places that data decide: whole blocks of channels at a time, 0 outside the image."""
+"""Pixels at places that data decide: many channels at a time, 0 outside the image."""
 
 from __future__ import annotations
 
@@ -90,3 +90,40 @@ def test_not_a_number_outside_of_the_image_does_not_become_a_pixel() -> None:
     net.feeds["x"][..., 0, 0] = np.nan
     net.feeds["grid"][...] = 5.0
     check_engines(net)
+
+
+def regions(channels: int, op_type: str, **how: Any) -> Net:
+    """Regions of two images: inside, across the border, outside, empty, upside down, no places."""
+    net = Net(opsets={"": 16})
+    x = net.feed("x", values(1, 2, channels, 12, 16))
+    corners = np.array([[1, 2, 9, 8], [-3, -2, 20, 14], [-30, -30, -20, -20], [4, 4, 4, 4],
+                        [9, 9, 2, 2], [np.nan, 0, np.inf, 5]], np.float32)  # fmt: skip
+    images = np.array([0, 1, 1, 0, 1, 0])
+    if op_type == "MaxRoiPool":
+        given = (net.feed("rois", np.float32(np.hstack([images[:, None], corners]))),)
+    else:
+        given = net.feed("rois", corners), net.feed("images", images)
+    net.give(net.op(op_type, x, *given, **how))
+    return net
+
+
+@pytest.mark.parametrize("ratio", [0, 2])
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("channels", [3, 8, 21, 32])
+def test_regions_are_the_machines(channels: int, mode: str, ratio: int) -> None:
+    size = {"output_height": 3, "output_width": 2}
+    check_engines(regions(channels, "RoiAlign", mode=mode, sampling_ratio=ratio, **size))
+
+
+@pytest.mark.parametrize("channels", [3, 8, 21, 32])
+def test_maxima_of_regions_are_the_machines(channels: int) -> None:
+    check_engines(regions(channels, "MaxRoiPool", pooled_shape=[3, 2]))
+
+
+@pytest.mark.parametrize("op_type", ["RoiAlign", "MaxRoiPool"])
+def test_regions_take_channels_side_by_side(op_type: str) -> None:
+    """As many as are no multiple of sixteen stand last."""
+    how: dict[str, Any] = {"pooled_shape": [3, 2]} if op_type == "MaxRoiPool" else {}
+    program = optimise(lower(regions(21, op_type, **how).graph(), overridable=False), roomy=True)
+    shapes = [program.tensors[n].shape for x in program.launches for n in x.writes]
+    assert (2, 1, 12, 16, 21) in shapes

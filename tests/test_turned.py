@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nets import Net, check_any_batch, check_engines
 
-from sardonyx.kernel.c99.print_tiles import across
+from sardonyx.kernel.c99.print_tiles import across, dealt
 from sardonyx.kernel.c99.print_turned import turned_of
 from sardonyx.kernel.ir import Compute
 from sardonyx.native import NativeEngine
@@ -96,3 +96,23 @@ def test_no_element_is_computed_twice(rows: int, columns: int) -> None:
     net.give(net.op("MatMul", y, random(5, columns, 8)))
     assert takes_tiles(net)
     check_engines(net)
+
+
+@pytest.mark.parametrize("mode", ["SpaceToDepth", "CRD", "DCR"])
+@pytest.mark.parametrize("by", [2, 3])
+def test_rows_that_are_dealt_out_are_the_machines(by: int, mode: str) -> None:
+    net = Net(opsets={"": 13})
+    x = net.feed("x", random(1, 2, 4 * by * by, 6 * by, 35 * by))
+    how = {} if mode == "SpaceToDepth" else {"mode": mode}
+    net.give(net.op("DepthToSpace" if how else mode, x, blocksize=by, **how))
+    check_engines(net)
+
+
+def test_a_row_is_read_once_where_it_is_dealt_out() -> None:
+    """The loop over what lies between neighbours is the last but that over these."""
+    net = Net(opsets={"": 13})
+    net.give(net.op("SpaceToDepth", net.feed("x", random(1, 1, 3, 64, 66)), blocksize=2))
+    (launch,) = optimise(lower(net.graph())).launches
+    (s,) = launch.kernel.body
+    assert isinstance(s, Compute)
+    assert [a.extent for a in dealt(s)] == [2, 96, 2, 33]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, product
+from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift, where
 from sardonyx.ops.common import compute_type, maximum, minimum
-from sardonyx.ops.index import flat_index, index_type
+from sardonyx.ops.index import index_type
 from sardonyx.ops.registry import operator
 
 
@@ -108,23 +108,21 @@ def _align(
     height, width = x.shape[2:]
     grid = _grid(k, rois, size, sampling_ratio, scale, half_pixel, (height, width))
 
-    fixed, whole = sampling_ratio > 0, product(x.shape)
+    fixed = sampling_ratio > 0
     sides = (
         _side(k, grid, 0, size[0], height, width, fixed),
         _side(k, grid, 1, size[1], width, 1, fixed),
     )
     images = _images(k, x, rois, lambda n: batch[n])
-    pixels = x.reshaped((whole,))
+    pixels = x.reshaped((*x.shape[:2], height * width))
 
     def element(n: Axis, c: Axis, *p: Axis) -> Expr:
-        start = (images[n] * x.shape[1] + c) * (height * width)
-
         def at(r: Sequence[Axis]) -> list[tuple[Expr, Expr, Expr]]:
             return [s.at(n, q, i) for s, q, i in zip(sides, p, r, strict=True)]
 
         def sample(*r: Axis) -> Expr:
             (top, bottom, v), (left, right, u) = at(r)
-            corners = [[pixels.guard((start + i + j,)) for j in (left, right)]
+            corners = [[pixels.guard((images[n], c, i + j)) for j in (left, right)]
                        for i in (top, bottom)]  # fmt: skip
             return where((top >= 0) & (left >= 0), _bilinear(corners, v, u), 0)
 
@@ -134,7 +132,7 @@ def _align(
             first, second = (q.eq(0) for q in r[2:])
             row, column = where(first, top, bottom), where(second, left, right)
             weight = where(first, 1 - v, v) * where(second, 1 - u, u)
-            value = weight * pixels.guard((start + row + column,))
+            value = weight * pixels.guard((images[n], c, row + column))
             return where((top >= 0) & (left >= 0), value, 0)
 
         def there(*r: Axis) -> Expr:
@@ -272,27 +270,31 @@ def max_roi_pool(
     k.need_shape(rois, (rois.shape[0], 5), "rois")
     wide, image = compute_type(x.dtype), x.shape[2:]
     images = _images(k, x, rois, lambda n: cast(rois[n, 0], wide))
-    pixels = x.reshaped((product(x.shape),))
 
     def corner(n: Axis, column: int) -> Expr:
         v = cast(rois[n, column], wide) * spatial_scale
         return cast(alu("trunc", v + where(v < 0, lift(-0.5, wide), 0.5)), t.int64)
 
-    def bounds(n: Axis, a: int, p: Expr) -> tuple[Expr, Expr]:
-        start, end = corner(n, 2 - a), corner(n, 4 - a)
-        size = cast(maximum(end - start + 1, 1), wide) / float(pooled_shape[a])
-        low = cast(alu("floor", cast(p, wide) * size), t.int64)
-        high = cast(alu("ceil", cast(p + 1, wide) * size), t.int64)
-        clipped = (minimum(maximum(v + start, 0), image[a]) for v in (low, high))
-        return next(clipped), next(clipped)
+    def bound(a: int, last: bool) -> Tensor:
+        """Where the bins of each region begin along an axis, or end."""
 
-    def element(n: Axis, c: Axis, *p: Axis) -> Expr:
-        (top, bottom), (left, right) = (bounds(n, a, p[a]) for a in range(2))
-        start = (images[n] * x.shape[1] + c) * (image[0] * image[1])
+        def place(n: Axis, p: Axis) -> Expr:
+            start, end = corner(n, 2 - a), corner(n, 4 - a)
+            size = cast(maximum(end - start + 1, 1), wide) / float(pooled_shape[a])
+            v = cast(p + 1 if last else p, wide) * size
+            v = cast(alu("ceil" if last else "floor", v), t.int64)
+            return minimum(maximum(v + start, 0), image[a])
+
+        return k.compute((rois.shape[0], pooled_shape[a]), place)
+
+    (tops, bottoms), (lefts, rights) = ([bound(a, last) for last in (False, True)] for a in (0, 1))
+
+    def element(n: Axis, c: Axis, p: Axis, q: Axis) -> Expr:
+        top, bottom, left, right = tops[n, p], bottoms[n, p], lefts[n, q], rights[n, q]
         largest = k.fold(
             "max",
             image,
-            lambda i, j: pixels.guard((start + flat_index((i, j), image),)),
+            lambda i, j: x.guard((images[n], c, i, j)),
             lambda i, j: (top <= i) & (i < bottom) & (left <= j) & (j < right),
         )
         return where((bottom <= top) | (right <= left), 0, largest)

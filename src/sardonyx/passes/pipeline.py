@@ -35,6 +35,7 @@ from sardonyx.passes.multipliers import repeat_channels
 from sardonyx.passes.narrow import narrow
 from sardonyx.passes.needed import compute_needed
 from sardonyx.passes.one_by_one import one_by_one
+from sardonyx.passes.overlaps import overlapping_sums
 from sardonyx.passes.pack import pack
 from sardonyx.passes.padding import pad_inputs
 from sardonyx.passes.phases import split_phases
@@ -82,6 +83,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         partial(block_channels, matrices=dots > 1),
         split_maxima,
         near_sums,
+        overlapping_sums,
         split_phases,
         partial(pad_inputs, matrices=dots > 1),
         write_borders,

@@ -135,9 +135,9 @@ def _in_loops(launch: Launch, found: Callable[[Compute], Loops | None]) -> Launc
         statements, temporaries = loops or ((s,), ())
         body += statements
         made += temporaries
-    if not made:
-        return launch
     kernel = launch.kernel
+    if tuple(body) == kernel.body:
+        return launch
     whole = (*kernel.temporaries, *made)
     return replace(launch, kernel=replace(kernel, body=tuple(body), temporaries=whole))
 

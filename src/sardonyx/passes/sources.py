@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sardonyx.dims import divide
+from sardonyx.dims import at_least
 from sardonyx.kernel.c99.contract import factors
+from sardonyx.kernel.c99.write_folds import limits
 from sardonyx.kernel.expr import Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, expressions
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.patches import transform_in
 from sardonyx.passes.program import Launch
-from sardonyx.passes.reorders import LANES
+
+LEAST = 8  # channels
 
 
 def source_of(launch: Launch) -> str | None:
@@ -50,16 +52,18 @@ def _transformed(launch: Launch) -> str | None:
 
 
 def _sampled(launch: Launch) -> str | None:
-    """The tensor of which a launch takes whole blocks of channels at pixels that another tells."""
+    """The tensor of which a launch takes channels side by side at pixels that another tells, one
+    by one or from where to where."""
     s = launch.kernel.body[-1] if launch.kernel.body else None
     if not isinstance(s, Compute) or len(s.axes) < 3:
         return None
-    channel = s.axes[1]
-    for e in walk(s.expr):
+    channel, nodes = s.axes[1], list(walk(s.expr))
+    limited = {a for e in nodes if isinstance(e, Fold) for a in limits(e)}
+    for e in nodes:
         if isinstance(e, Load) and len(e.index) >= 3 and e.index[1] is channel:
-            places, whole = list(walk(*e.index[2:])), divide(e.buffer.shape[1], LANES)
-            told = any(isinstance(x, Load) for x in places) and channel not in places
-            if told and whole is not None:
+            places, wide = list(walk(*e.index[2:])), at_least(e.buffer.shape[1], LEAST)
+            told = any(isinstance(x, Load) or x in limited for x in places)
+            if told and channel not in places and wide:
                 return name_of(launch, replace(e, buffer=e.buffer.root))
     return None
 

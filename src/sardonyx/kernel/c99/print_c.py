@@ -224,24 +224,26 @@ def _all(body: Sequence[Stmt], names: Writer) -> list[str]:
     return [line for s in body for line in statement(s, names)]
 
 
-def compute(s: Compute, names: Writer) -> list[str]:
-    """A loop nest over the axes; what an inner axis does not change is computed outside it."""
+def compute(s: Compute, names: Writer, order: Sequence[Axis] = ()) -> list[str]:
+    """A loop nest over the axes, in an order if one is given; what an inner axis does not change is
+    computed outside it."""
     root = block = Block()
-    blocks = []
-    for axis in s.axes:
+    blocks, order = [], order or s.axes
+    for axis in order:
         block = Block(block, axis)
         blocks.append(block)
     expression = Expression(names, place([(s.expr, block)], names.given))
     before = expression.declare(root)
     heads, bodies = [], []
-    for axis, inner in zip(s.axes, blocks, strict=True):
+    for axis, inner in zip(order, blocks, strict=True):
         heads.append(names.loop(axis))
         bodies.append(expression.declare(inner))
     run = names.wide and heads and is_run(s.axes[-1], (), s.expr)
     if run or (heads and is_pair(s.axes[-1], (s,))):
         heads[-1] = rolled(heads[-1])
     value = stored(names, expression.text(s.expr, block), s.expr, s.buffer)
-    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending=True)
+    ascending = list(order) == list(s.axes)
+    store = names.assign(s.buffer, [names.given[a] for a in s.axes], value, ascending)
     return [*before, *nest(heads, bodies, [store])]
 
 

@@ -30,6 +30,7 @@ from sardonyx.kernel.c99.share import LINE
 from sardonyx.kernel.c99.spelling import c_type, literal
 from sardonyx.kernel.c99.strips import Last, hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, stored
+from sardonyx.kernel.c99.write_folds import bounded, narrow, position
 from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ir import Compute
@@ -97,7 +98,11 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     names.given[axis] = names.fresh("i")
     here = f"const int64_t {names.given[axis]} = {strip} + {lane};"
     few, width = few_of(fold, axis), _width(s, fold)
-    result, folding = _folding(fold, names, lane, axis, here, width)
+    within, narrowing = _narrowed(fold, axis, names)
+    before += narrowing
+    result, folding = _folding(within, names, lane, axis, here, width)
+    for a in fold.axes:
+        names.spans.pop(a, None)
     if few is not None:
         asked, result, folding = _few(few, folding, names, lane, here, result)
         before += asked
@@ -141,6 +146,20 @@ def print_lanes(s: Compute, names: Writer) -> list[str]:
     elif not whole:
         inner += [f"if ({strip} < {n}) {{", *over(f"{n} - {strip}"), "}"]
     return ["{", *alone, *heads, "{", *before, *inner, "}", *["}"] * len(heads), "}"]
+
+
+def _narrowed(fold: Fold, axis: Axis, names: Writer) -> tuple[Fold, list[str]]:
+    """The fold over what data leaves of its axes, alike for all lanes, and the statements that
+    tell what that is."""
+    found, rest = bounded(fold) if fold.kind in ("sum", "min", "max") else ({}, fold)
+    ends = [x for pair in found.values() for x in pair if x is not None]
+    free = free_axes(*ends)
+    if not ends or any(axis in free[id(x)] for x in ends):
+        return fold, []
+    lines, texts = evaluate(names, ends)
+    known: dict[Expr | None, str] = dict(zip(ends, map(bare, texts), strict=True))
+    limits = {a: (known.get(x), known.get(y)) for a, (x, y) in found.items()}
+    return rest, [*lines, *narrow(names, limits)]
 
 
 def _goes_back(s: Compute, axis: Axis, width: int) -> bool:
@@ -213,13 +232,17 @@ def _folding(
         return result, simple
     count, terms_in = names.fresh("q"), product(tuple(a.extent for a in fold.axes))
     used = max(1, min(terms_in, LANES)) if isinstance(terms_in, int) else LANES
+    narrowed = any(a in names.spans for a in fold.axes)
     steps = print_steps(fold, names, f"{acc}[{count} & {LANES - 1}][{lane}]", axis)
-    turns = in_turns(fold, names, here, lane, acc)
+    turns = None if narrowed else in_turns(fold, names, here, lane, acc)
 
     def sixteen(each: str) -> list[str]:
         lines = [f"{c_type(fold.dtype)} {acc}[{used}][{width}] = {{{{0}}}};"]
         if turns is not None:
             lines += [*loops[:-1], *turns(each), *ends[:-1]]
+        elif narrowed:
+            place = f"const int64_t {count} = {position(names, fold)};"
+            lines += [*loops, place, *steps(each, here), *ends]
         else:
             lines += [f"int64_t {count} = 0;", *loops, *steps(each, here), f"{count}++;", *ends]
         for n in (8, 4, 2, 1):

@@ -7,17 +7,18 @@ is there is asked outside of the lanes, where all agree; bytes are widened first
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sardonyx import types as t
+from sardonyx.dims import at_least
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.c99.spelling import suffix
+from sardonyx.kernel.c99.spelling import c_type, suffix
 from sardonyx.kernel.c99.strips import is_along, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, inside_text
-from sardonyx.kernel.expr import Axis, Fold, Load
+from sardonyx.kernel.expr import Axis, Const, Expr, Fold, Load, Where
 from sardonyx.kernel.folds import LANES
-from sardonyx.kernel.walk import free_axes, is_plus_zero, walk
+from sardonyx.kernel.walk import children, free_axes, is_plus_zero, walk
 
 Folding = Callable[[str], list[str]]
 Steps = Callable[[str, str], list[str]]
@@ -25,53 +26,116 @@ Steps = Callable[[str, str], list[str]]
 
 def print_steps(fold: Fold, names: Writer, acc: str, axis: Axis) -> Steps:
     """The loop over lanes that takes one term into acc, given its head and its first line. What
-    all lanes decide alike stands outside it: whether the term is there, whether a load is."""
-    free = free_axes(*fold.terms, *([] if fold.when is None else [fold.when]))
-    opening: list[str] = []
-    alike = fold.when is not None and axis not in free[id(fold.when)]
-    if fold.when is not None and alike:
-        opening, (condition,) = evaluate(names, [fold.when])
-        opening.append(f"if ({bare(condition)}) {{")
-    guard = _guard(fold, axis)
-    if guard is None:
-        terms = _terms(fold, names, acc, alike)
-        return lambda each, here: [*opening, each, here, *terms, "}", *["}"] * alike]
+    all lanes decide alike stands outside it: whether the term is there, whether a load is, which
+    of two values it has."""
+    when = fold.when
+    if when is None or axis in free_axes(when)[id(when)]:
+        return _steps(fold, names, acc, axis, when is None)
+    opening, (condition,) = evaluate(names, [when])
+    steps = _steps(fold, names, acc, axis, True)
+    opening.append(f"if ({bare(condition)}) {{")
+    return lambda each, here: [*opening, *steps(each, here), "}"]
+
+
+def _steps(fold: Fold, names: Writer, acc: str, axis: Axis, there: bool) -> Steps:
+    """As print_steps; `there` if the term is known not to be absent."""
+    match fold.terms:
+        case (Where(cond, a, b),) if there and axis not in free_axes(cond)[id(cond)]:
+            return _either(
+                replace(fold, terms=(a,)), replace(fold, terms=(b,)), cond, names, acc, axis
+            )
+    guards = _guards(fold, axis)
+    if there and guards and all(map(_is_sampled, guards)):
+        opening = [line for x in guards for line in _masked(x, names)]
+        opening += _alike(fold.terms, axis, names)
+    elif len(guards) == 1:
+        return _guarded(guards[0], fold, names, acc, axis, there)
+    else:
+        opening = []
+    terms = _terms(fold, names, acc, there)
+    return lambda each, here: [*opening, each, *used(here, terms), *terms, "}"]
+
+
+def _either(one: Fold, other: Fold, cond: Expr, names: Writer, acc: str, axis: Axis) -> Steps:
+    """The steps of one fold where the condition holds, of the other where it does not."""
+    opening, (condition,) = evaluate(names, [cond])
+    given = dict(names.given)
+    then = _steps(one, names, acc, axis, True)
+    names.given = dict(given)
+    otherwise = _steps(other, names, acc, axis, True)
+    names.given = given
+    return lambda each, here: [
+        *(*opening, f"if ({bare(condition)}) {{", *then(each, here)),
+        *("} else {", *otherwise(each, here), "}"),
+    ]
+
+
+def _guarded(guard: Load, fold: Fold, names: Writer, acc: str, axis: Axis, there: bool) -> Steps:
+    """The steps where a load is in bounds, and where it is not."""
+    condition, first = _asked(guard, names)
+    place, index = evaluate(names, list(guard.index))
+    names.given[guard] = names.element(guard.buffer, [bare(i) for i in index])
+    within = [*place, *_terms(fold, names, acc, there)]
+    assert guard.default is not None
+    place, (names.given[guard],) = evaluate(names, [guard.default])
+    outside = [*place, *_terms(fold, names, acc, there)]
+    return lambda each, here: [
+        *(*first, f"if ({condition}) {{", each, here, *within, "}"),
+        *("} else {", each, *used(here, outside), *outside, "}", "}"),
+    ]
+
+
+def _masked(guard: Load, names: Writer) -> list[str]:
+    """What stands before the lanes where another element is loaded in place of what is not there,
+    and 0 taken."""
+    condition, first = _asked(guard, names)
+    place, index = evaluate(names, list(guard.index))
+    mask = names.fresh("k")
+    lines = [*first, f"const int32_t {mask} = -({condition});", *place]
+    for d, asked in enumerate(checked(guard)):
+        if asked:
+            name = names.fresh("k")
+            lines.append(f"const int64_t {name} = {mask} & {index[d]};")
+            index[d] = name
+    names.given[guard] = f"sx_either_f32({mask}, {names.element(guard.buffer, index)}, 0.0f)"
+    return lines
+
+
+def _alike(terms: Sequence[Expr], axis: Axis, names: Writer) -> list[str]:
+    """Declares the floats that all lanes take alike, which compilers may not find among others."""
+    free, found = free_axes(*terms), list[Expr]()
+    todo = list(terms)
+    while todo:
+        e = todo.pop()
+        if e in names.given or isinstance(e, Const):
+            continue
+        if axis not in free[id(e)] and e.dtype.is_float:
+            found.append(e)
+        elif not isinstance(e, Where | Load | Fold):
+            todo += children(e)
+    lines, texts = evaluate(names, found)
+    for e, text in zip(found, texts, strict=True):
+        name = names.given[e] = names.fresh("k")
+        lines.append(f"const {c_type(e.dtype)} {name} = {bare(text)};")
+    return lines
+
+
+def _asked(guard: Load, names: Writer) -> tuple[str, list[str]]:
+    """The condition that an element is there, and the statements before it."""
     check = checked(guard)
     first, texts = evaluate(names, [i for i, c in zip(guard.index, check, strict=True) if c])
     asked = iter(texts)
     outside = [next(asked) if c else "" for c in check]
-    condition = inside_text(names, guard.buffer, outside, check)
-    place, index = evaluate(names, list(guard.index))
-    if _is_sampled(guard):
-        mask = names.fresh("k")
-        index = [
-            f"({mask} & {bare(i)})" if c else bare(i) for i, c in zip(index, check, strict=True)
-        ]
-        element = names.element(guard.buffer, index)
-        names.given[guard] = f"sx_either_f32({mask}, {element}, 0.0f)"
-        opening += [*first, f"const int32_t {mask} = -({condition});", *place]
-        terms = _terms(fold, names, acc, alike)
-        return lambda each, here: [*opening, each, here, *terms, "}", *["}"] * alike]
-    names.given[guard] = names.element(guard.buffer, [bare(i) for i in index])
-    there = [*place, *_terms(fold, names, acc, alike)]
-    assert guard.default is not None
-    place, (names.given[guard],) = evaluate(names, [guard.default])
-    absent = [*place, *_terms(fold, names, acc, alike)]
-    named = any(re.search(rf"\b{names.given[axis]}\b", line) for line in absent)
-    return lambda each, here: [
-        *(*opening, *first, f"if ({condition}) {{", each, here, *there, "}"),
-        *("} else {", each, *[here] * named, *absent, "}", "}", *["}"] * alike),
-    ]
+    return inside_text(names, guard.buffer, outside, check), first
 
 
-def _guard(fold: Fold, axis: Axis) -> Load | None:
-    """The one load of the terms that may be out of bounds, if it is for all lanes or for none."""
+def _guards(fold: Fold, axis: Axis) -> list[Load]:
+    """The loads of the terms that may be out of bounds, if each is for all lanes or for none."""
     found = [e for e in walk(*fold.terms) if isinstance(e, Load) and any(checked(e))]
-    if len(found) != 1 or found[0].mode != "guard":
-        return None
-    asked = [i for i, c in zip(found[0].index, checked(found[0]), strict=True) if c]
+    asked = [i for e in found for i, c in zip(e.index, checked(e), strict=True) if c]
     free = free_axes(*asked)
-    return None if any(axis in free[id(i)] for i in asked) else found[0]
+    alike = all(e.mode == "guard" for e in found) and all(axis not in free[id(i)] for i in asked)
+    return found if alike else []
 
 
 def _is_sampled(guard: Load) -> bool:
@@ -79,7 +143,7 @@ def _is_sampled(guard: Load) -> bool:
     another element is loaded where it is not, and 0 taken in its place."""
     asked = [i for i, c in zip(guard.index, checked(guard), strict=True) if c]
     told = any(isinstance(e, Load) for e in walk(*asked))
-    some = all(isinstance(d, int) and d > 0 for d in guard.buffer.shape)
+    some = all(at_least(d, 1) for d in guard.buffer.shape)
     return told and some and guard.dtype is t.float32 and is_plus_zero(guard.default)
 
 

@@ -48,6 +48,17 @@ def _is_long(extent: Dim) -> bool:
     return not isinstance(extent, int) or extent >= LEAST
 
 
+def dealt(s: Compute) -> tuple[Axis, ...]:
+    """The axes of s, the outermost loop first: where rows are dealt out (SpaceToDepth), the axis of
+    what lies between neighbours comes before the last, so that memory is read once."""
+    source = position(s.expr.index, s.expr.buffer.shape) if isinstance(s.expr, Load) else None
+    if source is None or not s.axes:
+        return s.axes
+    by = coefficient(source, s.axes[-1])
+    between = [a for a in s.axes[:-1] if a.extent == by != 1 and coefficient(source, a) == 1]
+    return (*(a for a in s.axes[:-1] if a not in between), *between, s.axes[-1])
+
+
 def print_tiles(s: Compute, p: Axis, names: Writer) -> list[str]:
     """The loop nest of s in tiles of p and its last axis."""
     last = s.axes[-1]

@@ -59,7 +59,7 @@ from sardonyx.kernel.c99.print_strip import (
     rounding_stores,
     rounds_in_strips,
 )
-from sardonyx.kernel.c99.print_tiles import TILE, across, print_tiles
+from sardonyx.kernel.c99.print_tiles import TILE, across, dealt, print_tiles
 from sardonyx.kernel.c99.print_turned import print_turned, turned_of
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
 from sardonyx.kernel.c99.print_windows import packed_window, print_windows
@@ -232,7 +232,8 @@ def _form(s: Compute, names: Writer) -> Form:
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)
-    return lambda: compute(s, names), share_of(s, s.axes)
+    order = dealt(s)
+    return lambda: compute(s, names, order), share_of(s, order)
 
 
 def _laid_out(helper: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from sardonyx.kernel.c99.spelling import (
     spell,
     suffix,
 )
-from sardonyx.kernel.c99.write_folds import extremes, limits, sums, under
+from sardonyx.kernel.c99.write_folds import extremes, limits, narrow, sums, under
 from sardonyx.kernel.c99.write_folds import nest as nest
 from sardonyx.kernel.c99.writer import Writer as Writer
 from sardonyx.kernel.c99.writer import inside_text as inside_text
@@ -245,17 +245,9 @@ class Expression:
     def _narrowed(self, e: Fold, block: Block) -> list[str]:
         """Declares from where to where the loops of e go, where data decides it: to go on past
         terms that are absent would take longer than the others."""
-        lines: list[str] = []
         found = limits(e) if len(e.axes) > 1 or e.kind in ("and", "or") else {}
-        for axis, (least, most) in found.items():
-            low, high = (self._found(x, block) for x in (least, most))
-            ends = "0", self.names.size(axis.extent)
-            start, end = (self.names.fresh("b") for _ in range(2))
-            first = f"sx_max_i64({ends[0]}, {low})" if low else ends[0]
-            last = f"sx_min_i64({ends[1]}, {high})" if high else ends[1]
-            lines += [f"const int64_t {start} = {first};", f"const int64_t {end} = {last};"]
-            self.names.spans[axis] = start, end
-        return lines
+        texts = {a: (self._found(x, block), self._found(y, block)) for a, (x, y) in found.items()}
+        return narrow(self.names, texts)
 
     def _found(self, e: Expr | None, block: Block) -> str | None:
         """The text of a value, if it is known in the block."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from sardonyx.dims import product
@@ -36,10 +37,7 @@ def sums(
         return under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
 
     if narrowed:
-        place = names.given[e.axes[0]]
-        for axis in e.axes[1:]:
-            place = f"({place}) * {names.size(axis.extent)} + {names.given[axis]}"
-        lines = nest(heads, bodies, step(f"({place}) & {LANES - 1}"))
+        lines = nest(heads, bodies, step(f"({position(names, e)}) & {LANES - 1}"))
     elif aligned:
         inner = _in_sixteens(names, e.axes[-1], bodies[-1], step)
         lines = nest(heads[:-1], bodies[:-1], inner)
@@ -114,20 +112,57 @@ def _in_sixteens(
     return [f"int64_t {base} = 0;", *whole, *rest]
 
 
-def limits(e: Fold) -> dict[Axis, tuple[Expr | None, Expr | None]]:
+Limits: TypeAlias = dict[Axis, tuple[Expr | None, Expr | None]]
+
+
+def limits(e: Fold) -> Limits:
     """For axes of e outside of whose limits all terms are absent, where data decides these: the
     least index and the one after the last, either perhaps unknown."""
-    found: dict[Axis, tuple[Expr | None, Expr | None]] = {}
+    return bounded(e)[0]
+
+
+def bounded(e: Fold) -> tuple[Limits, Fold]:
+    """These limits, and e with what its `when` says besides."""
+    found: Limits = {}
+    rest: Expr | None = None
     todo = [] if e.when is None else [e.when]
     while todo:
         match todo.pop():
             case Alu("and", (a, b), _):
                 todo += [a, b]
-            case Alu("le", (low, Axis() as axis), _) if axis in e.axes and _is_data(low, e):
+            case Alu("le", (low, Axis() as axis), _) if _limits(e, axis, low, found, 0):
                 found[axis] = low, found.get(axis, (None, None))[1]
-            case Alu("lt", (Axis() as axis, high), _) if axis in e.axes and _is_data(high, e):
+            case Alu("lt", (Axis() as axis, high), _) if _limits(e, axis, high, found, 1):
                 found[axis] = found.get(axis, (None, None))[0], high
-    return found
+            case other:
+                rest = other if rest is None else rest & other
+    return found, replace(e, when=rest) if found else e
+
+
+def _limits(e: Fold, axis: Axis, x: Expr, found: Limits, side: int) -> bool:
+    """Whether data x decides where an axis of e begins or ends, and nothing else does yet."""
+    return axis in e.axes and _is_data(x, e) and found.get(axis, (None, None))[side] is None
+
+
+def narrow(names: Writer, found: dict[Axis, tuple[str | None, str | None]]) -> list[str]:
+    """Declares from where to where loops go, given the texts of the limits of their axes."""
+    lines: list[str] = []
+    for axis, (low, high) in found.items():
+        ends = "0", names.size(axis.extent)
+        start, end = (names.fresh("b") for _ in range(2))
+        first = f"sx_max_i64({ends[0]}, {low})" if low else ends[0]
+        last = f"sx_min_i64({ends[1]}, {high})" if high else ends[1]
+        lines += [f"const int64_t {start} = {first};", f"const int64_t {end} = {last};"]
+        names.spans[axis] = start, end
+    return lines
+
+
+def position(names: Writer, e: Fold) -> str:
+    """The number of a term."""
+    place = names.given[e.axes[0]]
+    for axis in e.axes[1:]:
+        place = f"({place}) * {names.size(axis.extent)} + {names.given[axis]}"
+    return place
 
 
 def _is_data(x: Expr, e: Fold) -> bool:
