@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, extreme, floordiv
+from sardonyx.dims import Dim
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where, widen
-from sardonyx.kernel.folds import LANES
+from sardonyx.kernel.expr import Axis, Expr, Operand, where
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.order import element_at, heapify, less, ordering, put, sift
+from sardonyx.ops.contest import Entry, contest, entry_of, index_of
+from sardonyx.ops.order import less
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
@@ -49,11 +49,11 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
     """
     a = normalize_axis(axis, x.rank)
     size = x.shape[a]
-    write = _by_heap
+    write = _by_contest
     if isinstance(size, int) and isinstance(count, int):
         if not 0 <= count <= size:
             raise InvalidModel(f"k is {count}, the axis has {size} elements")
-        write = _by_places if _is_much(count, size) else _by_heap
+        write = _by_places if _is_much(count, size) else _by_contest
     k.need_least(size, count, "the axis of which the first k elements are taken: its size")
     found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
     with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
@@ -78,52 +78,20 @@ class _Row:
     def beats(self, x: Expr, y: Expr) -> Expr:
         return less(y, x) if self.largest else less(x, y)
 
+    def entry(self, j: Expr) -> Entry:
+        return entry_of(self.x.guard(self.at(j)), j, self.largest)
+
     def write(self, k: Builder, j: Operand, place: Operand) -> None:
         k.store(self.found, self.at(j), place)
 
 
-def _by_heap(k: Builder, row: _Row) -> None:
-    """A heap of the best elements, sorted in place, where any are wanted."""
-    with k.when(lift(row.count) > 0):
-        _sort(k, row)
-
-
-def _sort(k: Builder, row: _Row) -> None:
-    """The heap begins as the first elements; its root is the last of them in that order, and gives
-    way to each later element that is before it."""
-    count, later = row.count, ordering(row.largest)
-
-    def value(j: Operand) -> Expr:
-        return row.x.guard(row.at(j))
-
-    first = k.compute((count,), lambda j: j, t.int64)
-    heap = first, k.compute((count,), lambda j: widen(value(j)), widen(value(0)).dtype)
-    heapify(k, heap, lift(count), later)
-    least = k.local(heap[1].guard((0,)))
-
-    def offer(j: Expr) -> None:
-        with k.when(row.beats(value(j), least)):
-            put(k, heap, lift(0), (j, widen(value(j))))
-            sift(k, heap, lift(0), lift(count), later)
-            k.set(least, heap[1].guard((0,)))
-
-    more = extreme("max", row.x.shape[row.a] - count, 0)
-    blocks = floordiv(more, LANES)
-    with k.loop(blocks) as block:
-        start = block * LANES + count
-        found_one = k.fold("or", (LANES,), lambda j: row.beats(value(start + j), least))
-        with k.when(found_one), k.loop(LANES) as j:
-            offer(start + j)
-    with k.loop(more - blocks * LANES) as rest:
-        offer(rest + count + blocks * LANES)
-    with k.loop(count) as back:
-        end = k.local(count - 1 - back)
-        last, root = (element_at(k, heap, at) for at in (end, lift(0)))
-        put(k, heap, lift(0), last)
-        put(k, heap, end, root)
-        sift(k, heap, lift(0), end, later)
-    with k.loop(count) as j:
-        row.write(k, j, first[j])
+def _by_contest(k: Builder, row: _Row) -> None:
+    """The first element is taken, as often as elements are wanted."""
+    found = contest(k, row.x.shape[row.a], row.entry)
+    with k.loop(row.count) as j:
+        first = found.first()
+        row.write(k, j, index_of(first))
+        found.take(first)
 
 
 def _is_much(count: int, size: int) -> bool:
