@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Operand, alu, const, lift, reinterpret, where, widen
+from sardonyx.kernel.expr import Expr, Local, Operand, alu, const, lift, reinterpret, where, widen
 
-WIDTH = 16
-LEVELS = 3  # of a tree whose size is a symbol
+BITS = 4
+WIDTH = 1 << BITS
+FEW = 16  # entries that are no level above
+LEVELS = 3
 INDEX = (1 << 32) - 1  # the bits of an entry that hold an index
 LEAST, MOST = t.int64.min, t.int64.max
 Entry = tuple[Expr, ...]  # (rank and index,) or (rank, index)
+Level = tuple[Tensor, ...]
 
 
 def entry_of(x: Expr, index: Expr, largest: bool, held: Operand = True) -> Entry:
@@ -53,72 +57,95 @@ def index_of(entry: Entry) -> Expr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contest:
-    """The tree over the entries (entry(i), i < size); its levels from the bottom up."""
+    """The tree over the entries (entry(i), i < size), its levels from the bottom up; first: the
+    first entry that is left. Of nothing, its first number is LEAST."""
 
     k: Builder
     size: Dim
     entry: Callable[[Expr], Entry]
-    levels: list[tuple[Tensor, ...]]
+    levels: list[Level]
+    first: tuple[Local, ...]
 
-    def first(self) -> Entry:
-        """The first entry that is left; of nothing, its first number is LEAST."""
-        top = self.levels[-1]
-        return _first(self.k, top[0].shape[0], lambda j: _at(top, j), self.k.local)
+    def take(self) -> None:
+        """Takes the first entry away. What is beside its branch is looked up before anything is
+        written, so that nothing waits for a store."""
+        place = self.k.local(index_of(self.first) >> BITS if self.levels else lift(0))
+        width = WIDTH if self.levels else self.size
+        best = _first(self.k, width, lambda j: self._left(place * WIDTH + j), self.k.local)
+        written = list[tuple[Level, Expr, Entry]]()
+        for level in self.levels:
+            written.append((level, place, best))
+            best, place = self._joined(level, place, best), self.k.local(place >> BITS)
+        for level, at, entry in written:
+            for part, value in zip(level, entry, strict=True):
+                self.k.store(part, (at,), value)
+        for local, value in zip(self.first, best, strict=True):
+            self.k.set(local, value)
 
-    def take(self, first: Entry) -> None:
-        """Takes the first entry away."""
-        place = index_of(first)
-        for below, level in zip([None, *self.levels], self.levels, strict=False):
-            start = self.k.local(place // WIDTH)
-            place = start
-
-            def entry(j: Expr, below=below, start=start) -> Entry:
-                i = start * WIDTH + j
-                return self._left(i, first) if below is None else _at(below, i)
-
-            for part, value in zip(level, _first(self.k, WIDTH, entry, self.k.local), strict=True):
-                self.k.store(part, (start,), value)
-
-    def _left(self, i: Expr, first: Entry) -> Entry:
+    def _left(self, i: Expr) -> Entry:
         """The entry i, if it is after the first."""
         entry = self.entry(i)
-        is_after = entry[0] < first[0]
-        if len(entry) > 1:
-            is_after = is_after | (entry[0].eq(first[0]) & (first[1] < entry[1]))
-        return _held(entry, (i < self.size) & is_after)
+        return _held(entry, (i < self.size) & _is_before(self.first, entry))
+
+    def _joined(self, level: Level, place: Expr, entry: Entry) -> Entry:
+        """The first of an entry, which is to stand at that place of a level, and those beside it.
+        """
+        top = level is self.levels[-1]
+        start = lift(0) if top else (place >> BITS) << BITS
+        width = level[0].shape[0] if top else WIDTH
+
+        def beside(j: Expr) -> Entry:
+            return _held(_at(level, start + j), (start + j).ne(place))
+
+        other = _first(self.k, width, beside, self.k.local)
+        before = _is_before(entry, other)
+        return tuple(self.k.local(where(before, e, o)) for e, o in zip(entry, other, strict=True))
 
 
 def contest(k: Builder, size: Dim, entry: Callable[[Expr], Entry]) -> Contest:
     """The tree as it begins: entry(i) stands for the element i < size."""
-    whole = floordiv(size, WIDTH)
-    count = whole + 1 if not isinstance(size, int) or size % WIDTH else whole
-    parts = range(len(entry(lift(0))))
-    bottom = tuple(k.tensor((count,), t.int64) for _ in parts)
-    for p in parts:
-        box = Tensor(replace(bottom[p].buffer, base=bottom[p].buffer, start=(0,)))
-        k.compute(
-            (whole,),
-            lambda g: _first(k, WIDTH, lambda j: entry(g * WIDTH + j))[p],
-            into=box,
-        )
-    if count is not whole:
+    if isinstance(size, int) and size <= WIDTH:
+        return Contest(k, size, entry, [], _locals(k, size, entry))
+    levels = [_bottom(k, size, entry)]
+    while len(levels) < LEVELS and not _is_few(count := levels[-1][0].shape[0]):
+        levels.append(_above(k, levels[-1], floordiv(count + (WIDTH - 1), WIDTH)))
+    top = levels[-1]
+    return Contest(k, size, entry, levels, _locals(k, top[0].shape[0], lambda j: _at(top, j)))
+
+
+def _is_few(count: Dim) -> bool:
+    return isinstance(count, int) and count <= FEW
+
+
+def _locals(k: Builder, count: Dim, entry: Callable[[Expr], Entry]) -> tuple[Local, ...]:
+    return tuple(k.local(e) for e in _first(k, count, entry))
+
+
+def _bottom(k: Builder, size: Dim, entry: Callable[[Expr], Entry]) -> Level:
+    """The first of every WIDTH entries; where some are left over, the first of these too."""
+    whole, rest = floordiv(size, WIDTH), not isinstance(size, int) or size % WIDTH > 0
+    level = tuple(k.tensor((whole + rest,), t.int64) for _ in entry(lift(0)))
+    for p, part in enumerate(level):
+
+        def first(g: Expr, p: int = p) -> Expr:
+            return _first(k, WIDTH, lambda j: entry(g * WIDTH + j))[p]
+
+        k.compute((whole,), first, into=Tensor(replace(part.buffer, base=part.buffer, start=(0,))))
+    if rest:
         end = lift(whole) * WIDTH
         last = _first(k, WIDTH, lambda j: _held(entry(end + j), end + j < size), k.local)
-        for part, value in zip(bottom, last, strict=True):
+        for part, value in zip(level, last, strict=True):
             k.store(part, (whole,), value)
-    levels = [bottom]
-    while len(levels) < LEVELS and not (isinstance(count, int) and count <= WIDTH):
-        count = floordiv(count + (WIDTH - 1), WIDTH)
-        below = levels[-1]
-        levels.append(
-            tuple(
-                k.compute(
-                    (count,), lambda g: _first(k, WIDTH, lambda j: _at(below, g * WIDTH + j))[p]
-                )
-                for p in parts
-            )
-        )
-    return Contest(k, size, entry, levels)
+    return level
+
+
+def _above(k: Builder, level: Level, count: Dim) -> Level:
+    """The first of every WIDTH entries of a level."""
+
+    def first(g: Expr, p: int) -> Expr:
+        return _first(k, WIDTH, lambda j: _at(level, g * WIDTH + j))[p]
+
+    return tuple(k.compute((count,), partial(first, p=p)) for p in range(len(level)))
 
 
 def _first(
@@ -139,7 +166,13 @@ def _first(
     return rank, keep(k.fold("min", (count,), index))
 
 
-def _at(level: tuple[Tensor, ...], i: Expr) -> Entry:
+def _is_before(one: Entry, other: Entry) -> Expr:
+    if len(one) == 1:
+        return one[0] > other[0]
+    return (one[0] > other[0]) | (one[0].eq(other[0]) & (one[1] < other[1]))
+
+
+def _at(level: Level, i: Expr) -> Entry:
     return tuple(p.guard((i,), d) for p, d in zip(level, (LEAST, MOST), strict=False))
 
 

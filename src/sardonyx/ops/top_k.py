@@ -89,9 +89,9 @@ def _by_contest(k: Builder, row: _Row) -> None:
     """The first element is taken, as often as elements are wanted."""
     found = contest(k, row.x.shape[row.a], row.entry)
     with k.loop(row.count) as j:
-        first = found.first()
-        row.write(k, j, index_of(first))
-        found.take(first)
+        row.write(k, j, index_of(found.first))
+        with k.when(j + 1 < row.count):
+            found.take()
 
 
 def _is_much(count: int, size: int) -> bool:
