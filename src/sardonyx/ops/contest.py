@@ -17,6 +17,7 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, Local, Operand, alu, const, lift, reinterpret, where, widen
+from sardonyx.ops.common import maximum, minimum
 
 BITS = 4
 WIDTH = 1 << BITS
@@ -24,6 +25,7 @@ FEW = 16  # entries that are no level above
 LEVELS = 3
 INDEX = (1 << 32) - 1  # the bits of an entry that hold an index
 LEAST, MOST = t.int64.min, t.int64.max
+NOTHING = LEAST + 1
 Entry = tuple[Expr, ...]  # (rank and index,) or (rank, index)
 Level = tuple[Tensor, ...]
 
@@ -71,7 +73,9 @@ class Contest:
         written, so that nothing waits for a store."""
         place = self.k.local(index_of(self.first) >> BITS if self.levels else lift(0))
         width = WIDTH if self.levels else self.size
-        best = _first(self.k, width, lambda j: self._left(place * WIDTH + j), self.k.local)
+        best = _first(
+            self.k, width, lambda j: self._left(*_block(place, j, self.size)), self.k.local
+        )
         written = list[tuple[Level, Expr, Entry]]()
         for level in self.levels:
             written.append((level, place, best))
@@ -82,20 +86,20 @@ class Contest:
         for local, value in zip(self.first, best, strict=True):
             self.k.set(local, value)
 
-    def _left(self, i: Expr) -> Entry:
+    def _left(self, i: Expr, own: Expr) -> Entry:
         """The entry i, if it is after the first."""
         entry = self.entry(i)
-        return _held(entry, (i < self.size) & _is_before(self.first, entry))
+        return _held(entry, own & _is_before(self.first, entry))
 
     def _joined(self, level: Level, place: Expr, entry: Entry) -> Entry:
-        """The first of an entry, which is to stand at that place of a level, and those beside it.
-        """
+        """The first of an entry, which is to stand at that place of a level, and those beside it."""
         top = level is self.levels[-1]
-        start = lift(0) if top else (place >> BITS) << BITS
-        width = level[0].shape[0] if top else WIDTH
+        (count,) = level[0].shape
+        width = count if top else WIDTH
 
         def beside(j: Expr) -> Entry:
-            return _held(_at(level, start + j), (start + j).ne(place))
+            i, own = (j, lift(True, t.bool_)) if top else _block(place >> BITS, j, count)
+            return _held(_at(level, i), own & i.ne(place))
 
         other = _first(self.k, width, beside, self.k.local)
         before = _is_before(entry, other)
@@ -132,8 +136,12 @@ def _bottom(k: Builder, size: Dim, entry: Callable[[Expr], Entry]) -> Level:
 
         k.compute((whole,), first, into=Tensor(replace(part.buffer, base=part.buffer, start=(0,))))
     if rest:
-        end = lift(whole) * WIDTH
-        last = _first(k, WIDTH, lambda j: _held(entry(end + j), end + j < size), k.local)
+
+        def left_over(j: Expr) -> Entry:
+            i, own = _block(lift(whole), j, size)
+            return _held(entry(i), own)
+
+        last = _first(k, WIDTH, left_over, k.local)
         for part, value in zip(level, last, strict=True):
             k.store(part, (whole,), value)
     return level
@@ -143,7 +151,11 @@ def _above(k: Builder, level: Level, count: Dim) -> Level:
     """The first of every WIDTH entries of a level."""
 
     def first(g: Expr, p: int) -> Expr:
-        return _first(k, WIDTH, lambda j: _at(level, g * WIDTH + j))[p]
+        def entry(j: Expr) -> Entry:
+            i, own = _block(g, j, level[0].shape[0])
+            return _held(_at(level, i), own)
+
+        return _first(k, WIDTH, entry)[p]
 
     return tuple(k.compute((count,), partial(first, p=p)) for p in range(len(level)))
 
@@ -177,4 +189,18 @@ def _at(level: Level, i: Expr) -> Entry:
 
 
 def _held(entry: Entry, held: Expr) -> Entry:
-    return tuple(where(held, e, d) for e, d in zip(entry, (LEAST, MOST), strict=False))
+    """The entry, or nothing. Extremes rather than a choice, since gcc does not make vectors of
+    loads under a condition."""
+    least = NOTHING if len(entry) == 1 else LEAST
+    rank = alu("min", entry[0], where(held, MOST, least))
+    return rank, *(alu("max", e, where(held, LEAST, MOST)) for e in entry[1:])
+
+
+def _block(place: Expr, j: Expr, count: Dim) -> tuple[Expr, Expr]:
+    """The index of the element j of a block, and whether it is the block's: the last one begins
+    before its own, so as to be as long as the others."""
+    if isinstance(count, int) and count <= WIDTH:
+        return j, lift(True, t.bool_)
+    i = maximum(minimum(place << BITS, lift(count) - WIDTH), 0) + j
+    own = (i >> BITS).eq(place)
+    return i, own if isinstance(count, int) else own & (i < lift(count))
