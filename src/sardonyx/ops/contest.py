@@ -19,7 +19,6 @@ from sardonyx.ops.common import maximum, minimum
 
 BITS = 4
 WIDTH = 1 << BITS
-FEW = 16  # entries that have no level above
 LEVELS = 3
 INDEX = (1 << 32) - 1  # the bits of an entry that hold an index
 LEAST, MOST = t.int64.min, t.int64.max
@@ -146,6 +145,7 @@ def _nothing(k: Builder, size: Dim, entry: Callable[[Expr], Entry]) -> Entry:
     """Where an element may have any rank, the least one that is there, with no index."""
     nothing = lift(NOTHING)
     if len(entry(lift(0))) == 1:
+        k.need_least(INDEX, size, "the size that an index has bits for")
         return (nothing,)
     return k.local(k.fold("min", (size,), lambda i: entry(i)[0])), nothing
 
@@ -155,7 +155,7 @@ def _locals(k: Builder, entry: Entry) -> tuple[Local, ...]:
 
 
 def _is_few(count: Dim) -> bool:
-    return isinstance(count, int) and count <= FEW
+    return isinstance(count, int) and count <= WIDTH
 
 
 def _bottom(row: Row) -> Level:

@@ -1,5 +1,5 @@
-"""TopK: a heap of the best elements of a row, then sorted in place; of short rows, of which much is
-wanted, how many elements are before each."""
+"""TopK: the first element of a row is taken away, as often as elements are wanted; of short rows,
+of which much is wanted, how many elements are before each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, where
 from sardonyx.ops.common import normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.contest import Entry, contest, entry_of, index_of
+from sardonyx.ops.contest import WIDTH, Entry, contest, entry_of, index_of
 from sardonyx.ops.order import less
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
 
-MUCH = 40  # comparisons of all pairs that take as long as one of the steps of sorting a heap
-LEAST = 4  # elements that are sorted by their places
+MUCH = 128  # comparisons of all pairs that take as long as taking the first element away
+LEAST = 8  # elements that are sorted by their places
 
 
 @operator("TopK", 1)
@@ -95,8 +95,8 @@ def _by_contest(k: Builder, row: _Row) -> None:
 
 
 def _is_much(count: int, size: int) -> bool:
-    """Whether all pairs are compared sooner than so many are sorted."""
-    return count >= LEAST and size * size <= MUCH * count * count.bit_length()
+    """Whether all pairs are compared sooner than so many are taken away."""
+    return size > WIDTH and count >= LEAST and size * size <= MUCH * count
 
 
 def _by_places(k: Builder, row: _Row) -> None:
