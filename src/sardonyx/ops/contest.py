@@ -1,8 +1,8 @@
 """Which element of a row is first, when those before it are taken away one by one.
 
 An entry stands for an element, and is larger for what is earlier: one number of rank and index, or,
-where a rank has 64 bits, one of each. A tree has the first of every WIDTH entries, of every WIDTH of
-these, and so on; taking the first away costs its branch of the tree.
+where a rank has 64 bits, one of each. A tree has the first of every WIDTH entries, of every WIDTH
+of these, and so on; taking the first away costs its branch of the tree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from sardonyx import types as t
 from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, Local, Operand, alu, const, lift, reinterpret, where, widen
+from sardonyx.kernel.expr import Expr, Local, alu, const, lift, reinterpret, where, widen
 from sardonyx.ops.common import maximum, minimum
 
 BITS = 4
@@ -23,7 +23,7 @@ LEVELS = 3
 INDEX = (1 << 32) - 1  # the bits of an entry that hold an index
 LEAST, MOST = t.int64.min, t.int64.max
 NOTHING = LEAST + 1  # below all entries; no LEAST, from which folds start: gcc would branch on it
-Entry = tuple[Expr, ...]  # (rank and index,) or (rank, index); the first index is the largest number
+Entry = tuple[Expr, ...]  # (rank and index,) or (rank, index): the later, the less
 Level = tuple[Tensor, ...]
 
 

@@ -11,8 +11,8 @@ from sardonyx.errors import InvalidModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, where
 from sardonyx.ops.common import normalize_axis
-from sardonyx.ops.index import replaced
 from sardonyx.ops.contest import WIDTH, Entry, contest, entry_of, index_of
+from sardonyx.ops.index import replaced
 from sardonyx.ops.order import less
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
