@@ -8,11 +8,12 @@ from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift, where
+from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import maximum, minimum
 from sardonyx.ops.contest import NOTHING, Entry, contest, entry_of, index_of
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import agree, clamp
+from sardonyx.ops.sizes import agree, ceil_div, clamp
 
 sized("NonMaxSuppression", 10, 11, count="NonMaxSuppressionCount", fill="NonMaxSuppressionFill")
 Box = tuple[Expr, Expr, Expr, Expr]  # least y, least x, greatest y, greatest x
@@ -43,11 +44,12 @@ def non_max_suppression_count(
     limit = k.local(_scalar(max_output_boxes_per_class, lift(0)))
     threshold = _scalar(iou_threshold, lift(0.0, boxes.dtype))
     most = _most(max_output_boxes_per_class, n)
+    blocks = ceil_div(most, LANES)
     selected = k.compute((batches * classes * most, 3), lambda *_: 0, t.int64)
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
         start = k.local(total)
-        corners = [k.compute((most,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
+        corners = [k.compute((blocks * LANES,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
 
         def entry(i: Expr) -> Entry:
             score = scores.guard((b, c, i))
@@ -62,9 +64,12 @@ def non_max_suppression_count(
 
             def overlaps(s: Expr) -> Expr:
                 other = tuple(x.guard((s,)) for x in corners)
-                return _overlap(box, other, threshold)
+                lost = (s < total - start) & _overlap(box, other, threshold)
+                return lost.cast(t.int32)
 
-            lost = k.fold("or", (most,), overlaps, lambda s: s < total - start)
+            lost = k.local(lift(False, t.bool_))
+            with k.loop(blocks) as block, k.when(~lost & (block * LANES < total - start)):
+                k.set(lost, k.fold("max", (LANES,), lambda j: overlaps(block * LANES + j)) > 0)
             with k.when(~lost):
                 for x, value in zip(corners, box, strict=True):
                     k.store(x, (total - start,), value)
