@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift, where
 from sardonyx.kernel.folds import LANES
@@ -16,7 +16,7 @@ from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, ceil_div, clamp
 
 sized("NonMaxSuppression", 10, 11, count="NonMaxSuppressionCount", fill="NonMaxSuppressionFill")
-Box = tuple[Expr, Expr, Expr, Expr]  # least y, least x, greatest y, greatest x
+Box = Sequence[Expr]  # least y, least x, greatest y, greatest x
 
 
 @operator("NonMaxSuppressionCount", 1, domain=INTERNAL)
@@ -33,8 +33,8 @@ def non_max_suppression_count(
     """The number of selected boxes, and [batch, class, box] of each, in the first rows of a tensor.
 
     In each class the boxes are taken by descending score, equal ones by ascending index (a NaN is
-    first; with a score threshold it is removed), a box is
-    selected unless its intersection over union with a selected one is above the threshold.
+    first; with a score threshold it is removed). A box is selected unless its intersection over
+    union with a selected one is above the threshold.
     """
     batches, n, four = boxes.shape
     classes = scores.shape[1]
@@ -44,12 +44,12 @@ def non_max_suppression_count(
     limit = k.local(_scalar(max_output_boxes_per_class, lift(0)))
     threshold = _scalar(iou_threshold, lift(0.0, boxes.dtype))
     most = _most(max_output_boxes_per_class, n)
-    blocks = ceil_div(most, LANES)
+    room = ceil_div(most, LANES) * LANES
     selected = k.compute((batches * classes * most, 3), lambda *_: 0, t.int64)
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
         start = k.local(total)
-        corners = [k.compute((blocks * LANES,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
+        corners = [k.compute((room,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
 
         def entry(i: Expr) -> Entry:
             score = scores.guard((b, c, i))
@@ -57,27 +57,36 @@ def non_max_suppression_count(
             return (where(_is_candidate(score, score_threshold), own, NOTHING),)
 
         candidates = contest(k, n, entry)
-        (first,) = candidates.first
-        with k.loop(n), k.when((first > NOTHING) & (total - start < limit)):
+        with k.loop(n), k.when((candidates.first[0] > NOTHING) & (total - start < limit)):
             best = k.local(index_of(candidates.first))
             box = tuple(k.local(x) for x in _box(boxes, b, best, bool(center_point_box)))
 
-            def overlaps(s: Expr) -> Expr:
-                other = tuple(x.guard((s,)) for x in corners)
-                lost = (s < total - start) & _overlap(box, other, threshold)
-                return lost.cast(t.int32)
-
-            lost = k.local(lift(False, t.bool_))
-            with k.loop(blocks) as block, k.when(~lost & (block * LANES < total - start)):
-                k.set(lost, k.fold("max", (LANES,), lambda j: overlaps(block * LANES + j)) > 0)
-            with k.when(~lost):
-                for x, value in zip(corners, box, strict=True):
-                    k.store(x, (total - start,), value)
+            is_lost = _is_lost(k, box, corners, total - start, threshold)
+            with k.when(~is_lost):
+                for corner, own in zip(corners, box, strict=True):
+                    k.store(corner, (total - start,), own)
                 for column, value in enumerate((b, c, best)):
                     k.store(selected, (total, lift(column)), value)
                 k.set(total, total + 1)
             candidates.take()
     return k.compute((), lambda: total, t.int64), selected
+
+
+def _is_lost(
+    k: Builder, box: Box, selected: Sequence[Tensor], count: Expr, threshold: Expr
+) -> Expr:
+    """Whether one of the first `count` selected boxes overlaps a box; sixteen at once."""
+
+    def overlaps(s: Expr) -> Expr:
+        other = [x.guard((s,)) for x in selected]
+        return ((s < count) & _overlap(box, other, threshold)).cast(t.int32)
+
+    lost, left = k.local(lift(False, t.bool_)), k.local(count)
+    blocks = floordiv(selected[0].shape[0], LANES)
+    with k.loop(blocks) as block, k.when(~lost & (left > 0)):
+        k.set(lost, k.fold("max", (LANES,), lambda j: overlaps(block * LANES + j)) > 0)
+        k.set(left, left - LANES)
+    return lost
 
 
 @operator("NonMaxSuppressionFill", 1, domain=INTERNAL)
@@ -136,5 +145,5 @@ def _overlap(a: Box, b: Box, threshold: Expr) -> Expr:
     return meet & positive & (common / union > threshold)
 
 
-def _area(box: Sequence[Expr]) -> Expr:
+def _area(box: Box) -> Expr:
     return (box[3] - box[1]) * (box[2] - box[0])
