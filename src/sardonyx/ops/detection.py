@@ -79,7 +79,7 @@ def _is_lost(
 
     def overlaps(s: Expr) -> Expr:
         other = [x.guard((s,)) for x in selected]
-        return ((s < count) & _overlap(box, other, threshold)).cast(t.int32)
+        return where(s < count, _overlap(box, other, threshold), False).cast(t.int32)
 
     lost, left = k.local(lift(False, t.bool_)), k.local(count)
     blocks = floordiv(selected[0].shape[0], LANES)
