@@ -10,7 +10,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, cast, lift, where
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.contest import NOTHING, Entry, contest, entry_of, index_of
+from sardonyx.ops.contest import NOTHING, contest, entry_of, index_of
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
 from sardonyx.ops.sizes import agree, ceil_div, clamp
@@ -51,13 +51,13 @@ def non_max_suppression_count(
         start = k.local(total)
         corners = [k.compute((room,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
 
-        def entry(i: Expr) -> Entry:
+        def entry(i: Expr) -> Expr:
             score = scores.guard((b, c, i))
-            (own,) = entry_of(score, i, largest=True)
-            return (where(_is_candidate(score, score_threshold), own, NOTHING),)
+            own = entry_of(score, i, largest=True)
+            return where(_is_candidate(score, score_threshold), own, NOTHING)
 
         candidates = contest(k, n, entry)
-        with k.loop(n), k.when((candidates.first[0] > NOTHING) & (total - start < limit)):
+        with k.loop(n), k.when((candidates.first > NOTHING) & (total - start < limit)):
             best = k.local(index_of(candidates.first))
             box = tuple(k.local(x) for x in _box(boxes, b, best, bool(center_point_box)))
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
-from sardonyx.kernel.build import Builder
-from sardonyx.kernel.expr import Expr, alu, lift, where
+from sardonyx.dims import Dim, floordiv
+from sardonyx.kernel.build import Builder, Tensor
+from sardonyx.kernel.expr import Expr, Operand, alu, lift, where
 from sardonyx.ops.common import minimum
 
 PASSES = 48  # of a merge sort; no tensor has more than 2**48 elements
 At = Callable[[Expr], Expr]
+Heap = tuple[Tensor, ...]  # the parts of its elements, each [n]: what they are compared by
+Element = tuple[Expr, ...]
+After = Callable[[Element, Element], Expr]
 
 
 def less(x: Expr, y: Expr) -> Expr:
@@ -59,3 +62,52 @@ def stable_order(
         k.set(side, 1 - side)
         k.set(width, width * 2)
     return lambda position: order.guard((side, position))
+
+
+def ordering(largest: bool) -> After:
+    """Whether one element (index, value) of a heap comes after the other: it is smaller (or larger,
+    where not the largest is first), or equal and of the higher index."""
+
+    def after(one: Element, other: Element) -> Expr:
+        (i, x), (j, y) = one, other
+        low, high = (x, y) if largest else (y, x)
+        return less(low, high) | (~less(high, low) & (i > j))
+
+    return after
+
+
+def sift(k: Builder, heap: Heap, root: Expr, end: Expr, after: After) -> None:
+    """The element at the root moves down, below each that is after it, among the first `end`."""
+    (count,) = heap[0].shape
+    element, hole = element_at(k, heap, root), k.local(root)
+    moving = k.local(hole * 2 + 1 < end)
+    with k.loop(count.bit_length() if isinstance(count, int) else PASSES), k.when(moving):
+        left = k.local(hole * 2 + 1)
+        right = minimum(left + 1, end - 1)
+        second = after(element_at(k, heap, right), element_at(k, heap, left))
+        below = k.local(where(second, right, left))
+        child = element_at(k, heap, below)
+        k.set(moving, after(child, element))
+        with k.when(moving):
+            put(k, heap, hole, child)
+            k.set(hole, below)
+            k.set(moving, hole * 2 + 1 < end)
+    put(k, heap, hole, element)
+
+
+def heapify(k: Builder, heap: Heap, end: Expr, after: After) -> None:
+    """The first `end` elements become a heap: none is after that at half its place."""
+    (count,) = heap[0].shape
+    parents = k.local(end // 2)
+    with k.loop(floordiv(count, 2)) as back, k.when(back < parents):
+        sift(k, heap, parents - 1 - back, end, after)
+
+
+def put(k: Builder, heap: Heap, at: Expr, element: Sequence[Operand]) -> None:
+    """The element stands at that place of the heap."""
+    for part, value in zip(heap, element, strict=True):
+        k.store(part, (at,), value)
+
+
+def element_at(k: Builder, heap: Heap, at: Expr) -> Element:
+    return tuple(k.local(part.guard((at,))) for part in heap)
