@@ -25,6 +25,7 @@ from sardonyx.graph import Graph, captures, reads
 from sardonyx.infer import bind, infer, on_host, undetermined, value_inputs, with_symbolic_values
 from sardonyx.types import Array, TensorType, Value
 
+MANY = 64  # elements whose values will hardly come again
 KEPT = 256  # decisions kept
 Kinds: TypeAlias = tuple[tuple[object, ...], ...]  # name, element type and shape
 
@@ -220,7 +221,8 @@ class Stages:
         deciding = tuple((n, values[n].tobytes()) for n in sizes if n in values)
         key = (*general, tuple(v.shape for v in values.values()))
         replaceable = any(n in graph.overridable for n in sizes)  # `bind` would fix their defaults
-        if self._changes(key, deciding) and not replaceable:
+        many = any(values[n].size > MANY for n in sizes if n in values)
+        if (many or self._changes(key, deciding)) and not replaceable:
             if key not in self._found:
                 flexible = with_symbolic_values(bind(graph, types, {}))
                 ready = _determined(flexible, kernels)

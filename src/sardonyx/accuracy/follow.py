@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.accuracy.held import Held, exactly, floats, is_exact, nothing, pack, unpack
+from sardonyx.accuracy.order import RANKED, is_extreme, is_ordered
 from sardonyx.errors import RunError, UnsupportedModel
 from sardonyx.execution import Execution
 from sardonyx.graph import Graph, Operation
@@ -109,14 +110,17 @@ class Follower:
         lost = self._doubt or next((x.lost for x in given.values() if x.lost), "")
         if lost:
             return [nothing(v, self._places, lost) for v in values], ""
-        if op.op_type in ("ArgMax", "ArgMin") and _leads(op, given[op.inputs[0]], values[0]):
+        if op.op_type in ("ArgMax", "ArgMin") and is_extreme(op, given[op.inputs[0]], values[0]):
             return [Held(values[0])], ""
         kernel = kernel_of(graph, op)
-        if lost := _fixed(graph, op, kernel, given):
+        lost, ranked = _fixed(graph, op, kernel, given), op.op_type in RANKED
+        if not lost and ranked and not is_ordered(op, [given[n] for n in op.inputs if n], values):
+            lost = f"{op} depends on {TURNED}"
+        if lost:
             return [nothing(v, self._places, lost) for v in values], ""
         try:
             if kernel not in self._kernels:
-                self._kernels[kernel] = followed(kernel, self._make)
+                self._kernels[kernel] = followed(kernel, self._make, ranked)
             made = self._kernels[kernel]
             arrays = list[Array | None]()
             for name, places in zip(op.inputs, made.made.inputs, strict=False):
@@ -213,23 +217,6 @@ class Follower:
             self._doubt = self._doubt or x.lost
             x = exactly(x.value, self._places)
         return pack(x, reasons)
-
-
-def _leads(op: Operation, x: Held, found: Array) -> bool:
-    """Whether each extremum of an ArgMax or ArgMin surely lies where the machine found it, away
-    from all other elements. The kernel compares the greatest with itself, which is not told."""
-    if not x.ends or not found.size:
-        return False
-    axis = op.attributes.get("axis", 0)
-    error = x.ends[2] if len(x.ends) > 2 else np.zeros_like(x.ends[0])
-    low, high = np.nextafter(x.ends[0] - error, -np.inf), np.nextafter(x.ends[1] + error, np.inf)
-    if op.op_type == "ArgMin":
-        low, high = -high, -low
-    at = found if op.attributes.get("keepdims", 1) else np.expand_dims(found, axis)
-    others = high.copy()
-    np.put_along_axis(others, at, -np.inf, axis)
-    ahead = np.take_along_axis(low, at, axis) > others.max(axis, keepdims=True)
-    return bool(ahead.all())
 
 
 def _fixed(graph: Graph, op: Operation, kernel: Kernel, given: Mapping[str, Held]) -> str:

@@ -27,6 +27,7 @@ from sardonyx.kernel.expr import (
     Load,
     Where,
     alu,
+    cast,
     const,
     where,
     widen,
@@ -48,11 +49,13 @@ class Followed:
     doubts: int
 
 
-def followed(kernel: Kernel, make: type[Maker] | None = None) -> Followed:
-    """The kernel of intervals of a kernel of concrete extents, make: as for `intervals`.
+def followed(kernel: Kernel, make: type[Maker] | None = None, ranked: bool = False) -> Followed:
+    """The kernel of intervals of a kernel of concrete extents, make: as for `intervals`. ranked:
+    who calls answers for it that the order of floats whose bits are taken is sure, and matters
+    alone: it is that of their low ends.
 
     UnsupportedModel, which says why, where an operation has no enclosure."""
-    follower = _Follower(maker_of(kernel, make))
+    follower = _Follower(maker_of(kernel, make), ranked)
     body = tuple(x for s in kernel.body for x in follower.statement(s))
     made = assembled(kernel, follower.maker, body, kernel.outputs, follower.doubts)
     return Followed(made, len(made.kernel.outputs) - len(follower.doubts))
@@ -63,6 +66,7 @@ class _Follower:
     """Turns statements; an expression is decided once."""
 
     maker: Maker
+    ranked: bool
     doubts: list[Buffer] = field(default_factory=list)
     made: dict[Expr, Decided] = field(default_factory=dict)
     flag: Buffer = field(default_factory=lambda: Buffer("doubt", t.bool_, (1,)))
@@ -117,6 +121,8 @@ class _Follower:
 
     def _decided(self, e: Expr) -> Decided:
         match e:
+            case Alu("bits", (x,)) if x.dtype.is_float and self.ranked:
+                return replace(e, args=(cast(self.maker.reach(x)[0], x.dtype),)), None
             case _ if e.dtype.is_float:
                 raise UnsupportedModel("the bits of a float are taken")
             case Alu(op, args, t.bool_) if op in COMPARED and args[0].dtype.is_float:
@@ -136,7 +142,7 @@ class _Follower:
                 low, high = (replace(e, x=end) for end in self.maker.reach(x))
                 return low, alu("ne", widen(low), widen(high))
         below = [self.decided(x) for x in children(e)]
-        if all(d is None for _, d in below):
+        if all(v is x and d is None for x, (v, d) in zip(children(e), below, strict=True)):
             return e, None
         if isinstance(e, Iterate):
             raise UnsupportedModel("a search depends on a float")

@@ -35,7 +35,7 @@ def _bounds(e: Expr, memo: dict[Expr, Range]) -> Range:
             return bounds(x, memo)
         case Alu(op, args, dtype) if dtype is t.int64 and args[0].dtype is t.int64:
             found = _arithmetic(op, [bounds(a, memo) for a in args])
-            if found is not None and found[0] > -_LIMIT and found[1] < _LIMIT:
+            if found is not None and (op in ("min", "max") or _is_held(found)):
                 return found
         case Load() | Local():
             pass
@@ -75,9 +75,14 @@ def is_plain(e: Alu, memo: dict[Expr, Range] | None = None) -> bool:
     if any(r == (t.int64.min, t.int64.max) for r in ranges):
         return False
     found = _arithmetic(e.op, ranges)
-    if found is None or not (found[0] > -_LIMIT and found[1] < _LIMIT):
+    if found is None or not _is_held(found):
         return False
     return e.op in ("add", "sub", "mul") or (ranges[0][0] >= 0 and ranges[1][0] > 0)
+
+
+def _is_held(found: Range) -> bool:
+    """Whether int64 has all of these with room to spare."""
+    return found[0] > -_LIMIT and found[1] < _LIMIT
 
 
 def inside(index: Expr, dim: Dim) -> bool:

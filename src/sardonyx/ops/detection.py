@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import types as t
-from sardonyx.dims import Dim
+from sardonyx.dims import Dim, floordiv
 from sardonyx.kernel.build import Builder, Tensor
-from sardonyx.kernel.expr import Expr, cast, lift
+from sardonyx.kernel.expr import Expr, cast, lift, where
+from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import maximum, minimum
-from sardonyx.ops.order import Element, element_at, heapify, ordering, put, sift
+from sardonyx.ops.contest import NOTHING, contest, entry_of, index_of
 from sardonyx.ops.registry import INTERNAL, operator, sized
 from sardonyx.ops.scatter import loops
-from sardonyx.ops.sizes import agree, clamp
+from sardonyx.ops.sizes import agree, ceil_div, clamp
 
 sized("NonMaxSuppression", 10, 11, count="NonMaxSuppressionCount", fill="NonMaxSuppressionFill")
-Box = tuple[Expr, Expr, Expr, Expr]  # least y, least x, greatest y, greatest x
+Box = Sequence[Expr]  # least y, least x, greatest y, greatest x
 
 
 @operator("NonMaxSuppressionCount", 1, domain=INTERNAL)
@@ -32,50 +33,60 @@ def non_max_suppression_count(
     """The number of selected boxes, and [batch, class, box] of each, in the first rows of a tensor.
 
     In each class the boxes are taken by descending score, equal ones by ascending index (a NaN is
-    first; with a score threshold it is removed), the best from the root of a heap. A box is
-    selected unless its intersection over union with a selected one is above the threshold.
+    first; with a score threshold it is removed). A box is selected unless its intersection over
+    union with a selected one is above the threshold.
     """
     batches, n, four = boxes.shape
     classes = scores.shape[1]
     agree(four, 4, "the last axis of boxes")
     agree(scores.shape[0], batches, "the batches of scores and of boxes")
     agree(scores.shape[2], n, "the last axis of scores and the number of boxes")
-    limit = _scalar(max_output_boxes_per_class, lift(0))
+    limit = k.local(_scalar(max_output_boxes_per_class, lift(0)))
+    threshold = _scalar(iou_threshold, lift(0.0, boxes.dtype))
     most = _most(max_output_boxes_per_class, n)
+    room = ceil_div(most, LANES) * LANES
     selected = k.compute((batches * classes * most, 3), lambda *_: 0, t.int64)
     total = k.local(lift(0))
     with loops(k, (batches, classes)) as (b, c):
-        start, count = k.local(total), k.local(lift(0))
-        index, score = (
-            k.compute((n,), lambda _: 0, t.int64),
-            k.compute((n,), lambda _: 0.0, scores.dtype),
-        )
-        candidates = index, score
-        with k.loop(n) as i, k.when(_is_candidate(scores[b, c, i], score_threshold)):
-            put(k, candidates, count, (i, scores[b, c, i]))
-            k.set(count, count + 1)
+        start = k.local(total)
+        corners = [k.compute((room,), lambda _: 0.0, boxes.dtype) for _ in range(4)]
 
-        def before(one: Element, other: Element) -> Expr:
-            return ordering(largest=True)(other, one)
+        def entry(i: Expr) -> Expr:
+            score = scores.guard((b, c, i))
+            own = entry_of(score, i, largest=True)
+            return where(_is_candidate(score, score_threshold), own, NOTHING)
 
-        heapify(k, candidates, count, before)
-        with k.loop(n) as taken, k.when((taken < count) & (total - start < limit)):
-            end = k.local(count - 1 - taken)
-            best = k.local(index.guard((0,)))
-            put(k, candidates, lift(0), element_at(k, candidates, end))
-            sift(k, candidates, lift(0), end, before)
+        candidates = contest(k, n, entry)
+        with k.loop(n), k.when((candidates.first > NOTHING) & (total - start < limit)):
+            best = k.local(index_of(candidates.first))
+            box = tuple(k.local(x) for x in _box(boxes, b, best, bool(center_point_box)))
 
-            def overlaps(s: Expr) -> Expr:
-                other = selected.guard((start + s, lift(2)))
-                one, two = (_box(boxes, b, i, bool(center_point_box)) for i in (best, other))
-                return _overlap(one, two, _scalar(iou_threshold, lift(0.0, boxes.dtype)))
-
-            lost = k.fold("or", (most,), overlaps, lambda s: s < total - start)
-            with k.when(~lost):
+            is_lost = _is_lost(k, box, corners, total - start, threshold)
+            with k.when(~is_lost):
+                for corner, own in zip(corners, box, strict=True):
+                    k.store(corner, (total - start,), own)
                 for column, value in enumerate((b, c, best)):
                     k.store(selected, (total, lift(column)), value)
                 k.set(total, total + 1)
+            candidates.take()
     return k.compute((), lambda: total, t.int64), selected
+
+
+def _is_lost(
+    k: Builder, box: Box, selected: Sequence[Tensor], count: Expr, threshold: Expr
+) -> Expr:
+    """Whether one of the first `count` selected boxes overlaps a box; sixteen at once."""
+
+    def overlaps(s: Expr) -> Expr:
+        other = [x.guard((s,)) for x in selected]
+        return where(s < count, _overlap(box, other, threshold), False).cast(t.int32)
+
+    lost, left = k.local(lift(False, t.bool_)), k.local(count)
+    blocks = floordiv(selected[0].shape[0], LANES)
+    with k.loop(blocks) as block, k.when(~lost & (left > 0)):
+        k.set(lost, k.fold("max", (LANES,), lambda j: overlaps(block * LANES + j)) > 0)
+        k.set(left, left - LANES)
+    return lost
 
 
 @operator("NonMaxSuppressionFill", 1, domain=INTERNAL)
@@ -134,5 +145,5 @@ def _overlap(a: Box, b: Box, threshold: Expr) -> Expr:
     return meet & positive & (common / union > threshold)
 
 
-def _area(box: Sequence[Expr]) -> Expr:
+def _area(box: Box) -> Expr:
     return (box[3] - box[1]) * (box[2] - box[0])

@@ -1,5 +1,5 @@
-"""TopK: a heap of the best elements of a row, then sorted in place; of short rows, of which much is
-wanted, how many elements are before each."""
+"""TopK: the first element of a row is taken away, as often as elements are wanted; elements of 64
+bits go by a heap of the best. Of short rows, of which much is wanted: how many are before each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, lift, where, widen
 from sardonyx.kernel.folds import LANES
 from sardonyx.ops.common import normalize_axis
+from sardonyx.ops.contest import WIDTH, contest, entry_of, index_of
 from sardonyx.ops.index import replaced
 from sardonyx.ops.order import element_at, heapify, less, ordering, put, sift
 from sardonyx.ops.registry import operator
 from sardonyx.ops.scatter import loops
+from sardonyx.types import DType
 
-MUCH = 40  # comparisons of all pairs that take as long as one of the steps of sorting a heap
-LEAST = 4  # elements that are sorted by their places
+MUCH = 128  # comparisons of all pairs that take as long as taking the first element away
+LEAST = 8  # elements that are sorted by their places
+HEAPED = 40, 4  # the same of a heap: comparisons for one of its steps, elements
 
 
 @operator("TopK", 1)
@@ -49,11 +52,11 @@ def _top_k(k: Builder, x: Tensor, count: Dim, axis: int, largest: bool) -> tuple
     """
     a = normalize_axis(axis, x.rank)
     size = x.shape[a]
-    write = _by_heap
+    write = _by_heap if x.dtype.bits > 32 else _by_contest
     if isinstance(size, int) and isinstance(count, int):
         if not 0 <= count <= size:
             raise InvalidModel(f"k is {count}, the axis has {size} elements")
-        write = _by_places if _is_much(count, size) else _by_heap
+        write = _by_places if _is_much(count, size, x.dtype) else write
     k.need_least(size, count, "the axis of which the first k elements are taken: its size")
     found = k.tensor([count if d == a else n for d, n in enumerate(x.shape)], t.int64)
     with loops(k, [1 if d == a else n for d, n in enumerate(x.shape)]) as i:
@@ -78,12 +81,24 @@ class _Row:
     def beats(self, x: Expr, y: Expr) -> Expr:
         return less(y, x) if self.largest else less(x, y)
 
+    def entry(self, j: Expr) -> Expr:
+        return entry_of(self.x.guard(self.at(j)), j, self.largest)
+
     def write(self, k: Builder, j: Operand, place: Operand) -> None:
         k.store(self.found, self.at(j), place)
 
 
+def _by_contest(k: Builder, row: _Row) -> None:
+    """The first element is taken, as often as elements are wanted."""
+    found = contest(k, row.x.shape[row.a], row.entry)
+    with k.loop(row.count) as j:
+        row.write(k, j, index_of(found.first))
+        with k.when(j + 1 < row.count):
+            found.take()
+
+
 def _by_heap(k: Builder, row: _Row) -> None:
-    """A heap of the best elements, sorted in place, where any are wanted."""
+    """A heap of the best elements, of 64 bits, sorted in place, where any are wanted."""
     with k.when(lift(row.count) > 0):
         _sort(k, row)
 
@@ -126,9 +141,12 @@ def _sort(k: Builder, row: _Row) -> None:
         row.write(k, j, first[j])
 
 
-def _is_much(count: int, size: int) -> bool:
-    """Whether all pairs are compared sooner than so many are sorted."""
-    return count >= LEAST and size * size <= MUCH * count * count.bit_length()
+def _is_much(count: int, size: int, dtype: DType) -> bool:
+    """Whether all pairs are compared sooner than so many are taken away, or sorted in a heap."""
+    if dtype.bits > 32:
+        much, least = HEAPED
+        return count >= least and size * size <= much * count * count.bit_length()
+    return size > WIDTH and count >= LEAST and size * size <= MUCH * count
 
 
 def _by_places(k: Builder, row: _Row) -> None:

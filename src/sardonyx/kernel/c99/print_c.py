@@ -26,7 +26,16 @@ from sardonyx.kernel.c99.place import Block, place
 from sardonyx.kernel.c99.prelude import prelude as prelude
 from sardonyx.kernel.c99.spelling import SPELLING as SPELLING
 from sardonyx.kernel.c99.spelling import c_type, literal, parts
-from sardonyx.kernel.c99.write import Expression, Writer, bare, evaluate, inside_text, nest, stored
+from sardonyx.kernel.c99.write import (
+    Expression,
+    Writer,
+    bare,
+    evaluate,
+    inside_text,
+    nest,
+    rolled,
+    stored,
+)
 from sardonyx.kernel.c99.writer import LITERAL_EXTENT
 from sardonyx.kernel.expr import Axis, Buffer, Expr, Load, Local, Where
 from sardonyx.kernel.ir import (
@@ -274,11 +283,6 @@ def is_pair(axis: Axis, body: tuple[Stmt, ...]) -> bool:
         if isinstance(e, Where) or (isinstance(e, Load) and e.mode != "proven"):
             return True
     return any(isinstance(s, If) for s in inner)
-
-
-def rolled(head: str) -> str:
-    """The head of a loop that is not to be unrolled before gcc looks for vectors."""
-    return f"sx_rolled() {head}" if head.startswith("for") else head
 
 
 def open_of(s: Store) -> list[bool]:

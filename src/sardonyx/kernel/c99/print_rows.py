@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from sardonyx import types as t
 from sardonyx.dims import at_least
 from sardonyx.kernel.c99.place import checked
-from sardonyx.kernel.c99.print_c import is_pair, is_run, open_of, rolled
-from sardonyx.kernel.c99.write import Writer, bare, evaluate, inside_text, is_chosen, stored
+from sardonyx.kernel.c99.print_c import is_pair, is_run, open_of
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, inside_text, is_chosen, rolled, stored
 from sardonyx.kernel.expr import Const, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.ir import Compute, For, Store
 from sardonyx.kernel.rewrite import rewrite

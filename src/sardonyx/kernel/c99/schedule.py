@@ -40,7 +40,6 @@ from sardonyx.kernel.c99.print_c import (
     is_table,
     locals_of,
     name_pointers,
-    rolled,
     statement,
     table,
 )
@@ -64,7 +63,7 @@ from sardonyx.kernel.c99.print_turned import print_turned, turned_of
 from sardonyx.kernel.c99.print_walk import print_walk, walk_of
 from sardonyx.kernel.c99.print_windows import packed_window, print_windows
 from sardonyx.kernel.c99.share import Share, share_of, share_of_loop, share_of_pairs
-from sardonyx.kernel.c99.write import Writer, bare, evaluate
+from sardonyx.kernel.c99.write import Writer, bare, evaluate, rolled
 from sardonyx.kernel.c99.writer import Choices
 from sardonyx.kernel.expr import Axis, Buffer, Fold
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, lasting, statements

@@ -23,10 +23,11 @@ from sardonyx.kernel.c99.spelling import (
 )
 from sardonyx.kernel.c99.write_folds import extremes, limits, narrow, sums, under
 from sardonyx.kernel.c99.write_folds import nest as nest
+from sardonyx.kernel.c99.write_folds import rolled as rolled
 from sardonyx.kernel.c99.writer import Writer as Writer
 from sardonyx.kernel.c99.writer import inside_text as inside_text
 from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
-from sardonyx.kernel.folds import identity
+from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
 from sardonyx.kernel.walk import children, is_move, walk
 
@@ -275,6 +276,8 @@ class Expression:
         if logical and not _may_trap(e):  # further terms change nothing
             undecided = name if e.kind == "and" else f"!{name}"
             heads = [head.replace("; ", f"; {undecided} && ", 1) for head in heads]
+        if e.kind in ("min", "max") and e.axes[-1].extent == LANES:
+            heads[-1] = rolled(heads[-1])
         start = bare(literal(identity(e), e.dtype))
         return [f"{c_type(e.dtype)} {name} = {start};", *nest(heads, bodies, inner_lines)]
 

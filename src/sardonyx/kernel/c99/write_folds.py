@@ -175,6 +175,11 @@ def under(when: str, lines: list[str]) -> list[str]:
     return [f"if ({when}) {{", *lines, "}"] if when else lines
 
 
+def rolled(head: str) -> str:
+    """The head of a loop that is not to be unrolled before gcc looks for vectors."""
+    return f"sx_rolled() {head}" if head.startswith("for") else head
+
+
 def nest(heads: Sequence[str], bodies: Sequence[list[str]], inner: list[str]) -> list[str]:
     """Loops inside one another: each head, then what its body starts with."""
     opened = [line for head, body in zip(heads, bodies, strict=True) for line in (head, *body)]
