@@ -2,8 +2,9 @@
 
 A library is found again by the digest of everything that could change it: the texts, the flags,
 the compiler's version, the revision of the numerics contract and the CPU. The cache is a folder,
-safe to share between processes: files appear in it whole (written aside, then renamed), one
-process at a time builds a library, and the least recently used go when it is larger than its bound.
+safe to share between processes: files appear in it whole (written aside, then renamed) and are
+made again where they are not (sealed.py), one process at a time builds a library, and the least
+recently used go when it is larger than its bound. Who may write to it is trusted.
 
     SARDONYX_CACHE        the folder (default: the user's cache folder)
     SARDONYX_CACHE_BYTES  its bound (default 2 GiB)
@@ -32,6 +33,7 @@ from sardonyx.compiler import rows_of_bytes as rows_of_bytes
 from sardonyx.errors import BuildError
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.processors import available
+from sardonyx.sealed import opened, seal
 from sardonyx.types import Array
 
 if TYPE_CHECKING:  # a program that is in the cache is not emitted
@@ -106,12 +108,12 @@ def library(
     arguments = flags(compiler)
     folder, bound = cache_folder(), _bound()
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
-    if touched(path):
+    if whole(path) is not None:
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(path.with_suffix(".lock")):
-            if not touched(path):
+            if whole(path) is None:
                 _build(sources, compiler, arguments, path, progress, common)
                 evict(folder, bound, keep=path)
     except OSError as error:
@@ -142,7 +144,7 @@ def take_own(names: Mapping[str, str]) -> None:
     """Takes such libraries from the cache, which needs no compiler, where they are there."""
     for name, file in names.items():
         path = cache_folder() / file
-        if name not in _own and touched(path):
+        if name not in _own and whole(path) is not None:
             _own[name] = path
 
 
@@ -173,19 +175,23 @@ def mapped(blob: Blob) -> Array:
     path = folder / (blob.digest() + WEIGHTS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not touched(path, blob.size):
-            place(path, blob.pieces())
-        return np.memmap(path, np.uint8, "r")
+        found = whole(path)
+        if found is None:
+            place(path, blob.pieces(), sealed=True)
+            found = opened(path)
+        return found
     except OSError as error:
         raise BuildError(f"the weights cannot be kept in {folder}: {error}") from error
 
 
-def place(path: Path, pieces: Iterable[bytes]) -> None:
+def place(path: Path, pieces: Iterable[bytes], *, sealed: bool = False) -> None:
     """Writes a file of the cache, which appears whole or not at all."""
     with tempfile.TemporaryDirectory(prefix="place-", dir=path.parent) as name:
         aside = Path(name) / path.name
         with aside.open("wb") as file:
             file.writelines(pieces)
+        if sealed:
+            seal(aside, path.name)
         os.replace(aside, path)
 
 
@@ -218,25 +224,34 @@ def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
                 total -= size
 
 
-def touched(path: Path, size: int | None = None) -> bool:
-    """Whether a file of the cache is there, of this size if one is given, and more than a crash
-    left of it; it counts as used now, where this process may say so."""
+def whole(path: Path) -> Array | None:
+    """What is in a sealed file of the cache; None where it is not there, or damaged. It counts as
+    used now, where this process may say so."""
     with suppress(OSError):
         os.utime(path)
     try:
-        found = path.stat().st_size
-        return found > 0 and size in (None, found)
-    except OSError:
-        return False
+        return opened(path)
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock that other processes see, and that ends with this process at the latest."""
-    with path.open("a") as file:
+    """Holds a lock that other processes see, and that ends with this process at the latest. There
+    is none in the place of a file of another user's."""
+    try:
+        file = path.open("a")
+    except PermissionError:
+        yield
+        return
+    with file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            if fcntl is not None:  # a process that was forked meanwhile has the file open too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _build(
@@ -273,6 +288,7 @@ def _build(
                 (path.parent / (key + OBJECT)).unlink(missing_ok=True)
                 _compile(compiler, arguments, folder, unit, key)
             _run(link, folder)
+        seal(folder / made, path.name)
         report(len(units) + 1, len(units) + 1, "linked")
         os.replace(folder / made, path)
 
@@ -288,12 +304,12 @@ def _compile(
         return
     kept = folder.parent / (key + OBJECT)
     with locked(kept.with_suffix(".lock")):
-        if touched(kept):
-            with suppress(OSError):  # removed meanwhile
-                shutil.copyfile(kept, made)
-                return
+        found = whole(kept)
+        if found is not None:
+            made.write_bytes(found.data)
+            return
         _run(command, folder)
-        place(kept, [made.read_bytes()])
+        place(kept, [made.read_bytes()], sealed=True)
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

@@ -26,23 +26,28 @@ from sardonyx.ops.users import users
 if TYPE_CHECKING:
     from hashlib import _Hash as Digest
 
-# The key of an external tensor's file in protobuf; a length may be written in more bytes than one.
-LOCATION = re.compile(rb"\x0a(?:\x08|\x88\x80{0,8}\x00)location")
-LONGEST = 20  # bytes of it
+# The key of an external tensor's file in protobuf; a number may be written in more bytes than one.
+LOCATION = re.compile(rb"(?:\x0a|\x8a\x80{0,8}\x00)(?:\x08|\x88\x80{0,8}\x00)location")
+LONGEST = 28  # bytes of it
 # An entry of a tensor's external_data as it is usually written: its size, the key, the location's.
 ENTRY = re.compile(rb"\x6a([\x80-\xff]?[\x00-\x7f])\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])")
 
 
-def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | None:
-    """The key of a model with these options, of the bytes of the files that it names too. None
-    where one cannot be read, or the model may hold operators of users."""
-    if users():
-        return None
-    key = sha256(repr((options, _surroundings())).encode("utf-8", "surrogatepass"))
+def key_of(model: str | None, options: object) -> str | None:
+    """The key of a model, by its digest, with these options. None where it has no digest, or may
+    hold operators of users."""
+    return None if model is None or users() else key_with(model, options, _surroundings())
+
+
+def digest_of(source: str | os.PathLike[str] | bytes) -> str | None:
+    """A digest of a model and of the files that it names. None where one cannot be read, or the
+    text of a model names them."""
+    key = sha256()
     if isinstance(source, bytes):
         key.update(source)
-        return None if LOCATION.search(source) else key.hexdigest()[:40]
-    if not os.path.isfile(source):  # a pipe, say
+        return None if LOCATION.search(source) else key.hexdigest()
+    is_text = Path(source).suffix == ".onnxtxt"
+    if is_text or not os.path.isfile(source):  # a pipe, say
         return None
     try:
         with open(source, "rb") as file:  # not mapped: another process may cut it short meanwhile
@@ -51,7 +56,7 @@ def key_of(source: str | os.PathLike[str] | bytes, options: object) -> str | Non
             key.update(_contents(Path(source)))
     except (OSError, ValueError, InvalidModel):
         return None
-    return key.hexdigest()[:40] if size else None
+    return key.hexdigest() if size else None
 
 
 def _take(key: Digest, file: IO[bytes]) -> tuple[bool, int]:
