@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import sardonyx
 from sardonyx import InferenceSession, SessionOptions, set_seed
 from sardonyx.errors import InvalidModel
 from sardonyx.images import ImageEngine
@@ -62,6 +67,21 @@ def full(session: InferenceSession, x: np.ndarray = X) -> bytes:
     assert isinstance(session._sess, ImageEngine)
     y: np.ndarray = session.run(None, {"x": x, "w": W})[0]
     return y.tobytes()
+
+
+def test_a_version_is_another_though_its_files_have_the_sizes_and_times_of_the_last(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(Path(sardonyx.__file__).parent, tmp_path / "sardonyx")
+    code = "from sardonyx.keys import digest_of, key_of; print(key_of(digest_of(b'x'), ()))"
+    keys = set[str]()
+    for name in ("sardonyx-0.1.0.dist-info", "sardonyx-0.1.1.dist-info"):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, "-c", code]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        keys.add(subprocess.run(command, env=environment, capture_output=True, text=True).stdout)
+        (tmp_path / name).rmdir()
+    assert len(keys) == 2
 
 
 def test_a_file_with_another_model_is_refused(path: str) -> None:

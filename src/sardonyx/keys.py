@@ -126,8 +126,8 @@ def _source() -> str:
 
 @cache
 def _packages() -> tuple[object, ...]:
-    """What Sardonyx stands on, without importing it: where it lies, and as which version."""
-    return tuple(map(_package, ("numpy", "onnx", "ml_dtypes", "ziglang")))
+    """Sardonyx and what it stands on, without importing it: where it lies, and as which version."""
+    return tuple(map(_package, ("sardonyx", "numpy", "onnx", "ml_dtypes", "ziglang")))
 
 
 def _package(name: str) -> tuple[object, ...]:
