@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -233,6 +234,36 @@ def test_a_cache_that_may_only_be_read_serves(cache: Path, monkeypatch: pytest.M
 
 def test_a_library_of_which_a_crash_left_nothing_is_built_again() -> None:
     build.library(FILES).write_bytes(b"")
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_a_library_that_is_removed_before_it_is_loaded_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, removed = build.load, list[Path]()
+
+    def load(path: Path) -> Any:
+        if not removed:
+            removed.append(path)
+            path.unlink()
+        return real(path)
+
+    monkeypatch.setattr(build, "load", load)
+    assert build.loaded(FILES)[1].answer() == 42
+
+
+def test_a_folder_that_is_removed_while_the_compiler_works_is_made_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, removed = build._run, list[bool]()
+
+    def run(command: Sequence[str], folder: Path) -> None:
+        if not removed:
+            removed.append(True)
+            shutil.rmtree(cache)
+        real(command, folder)
+
+    monkeypatch.setattr(build, "_run", run)
     assert build.load(build.library(FILES)).answer() == 42
 
 

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ OBJECT = ".o"
 WEIGHTS = ".weights"
 IMAGE = ".image"
 OURS = re.compile(r"[0-9a-f]{40}\.(so|o|weights|image|schedules|lock)|(build|place)-\w+")
+TRIES = 4
+Made = TypeVar("Made")
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
@@ -110,12 +112,16 @@ def library(
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
     if whole(path) is not None:
         return path
-    try:
+
+    def make() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(path.with_suffix(".lock")):
             if whole(path) is None:
                 _build(sources, compiler, arguments, path, progress, common)
                 evict(folder, bound, keep=path)
+
+    try:
+        _again(make)
     except OSError as error:
         raise BuildError(
             f"the compiled library cannot be kept in {folder}: {error}; "
@@ -173,15 +179,27 @@ def mapped(blob: Blob) -> Array:
         return np.zeros(64, np.uint8)
     folder = cache_folder()
     path = folder / (blob.digest() + WEIGHTS)
-    try:
+
+    def make() -> Array:
         folder.mkdir(parents=True, exist_ok=True)
         found = whole(path)
-        if found is None:
-            place(path, blob.pieces(), sealed=True)
-            found = opened(path)
-        return found
+        if found is not None:
+            return found
+        place(path, blob.pieces(), sealed=True)
+        return opened(path)
+
+    try:
+        return _again(make)
     except OSError as error:
         raise BuildError(f"the weights cannot be kept in {folder}: {error}") from error
+
+
+def _again(make: Callable[[], Made]) -> Made:
+    """What `make` gives; a few times where another process removed its files meanwhile."""
+    for _ in range(TRIES - 1):
+        with suppress(FileNotFoundError):
+            return make()
+    return make()
 
 
 def place(path: Path, pieces: Iterable[bytes], *, sealed: bool = False) -> None:
@@ -193,6 +211,29 @@ def place(path: Path, pieces: Iterable[bytes], *, sealed: bool = False) -> None:
         if sealed:
             seal(aside, path.name)
         os.replace(aside, path)
+
+
+def loaded(
+    sources: Mapping[str, str],
+    *,
+    progress: Progress | None = None,
+    common: Collection[str] = (),
+) -> tuple[Path, ctypes.CDLL]:
+    """The library of C files, as `library` takes them, and it loaded. Raises BuildError."""
+
+    def take() -> tuple[Path, ctypes.CDLL]:
+        path = library(sources, progress=progress, common=common)
+        try:
+            return path, load(path)
+        except BuildError:
+            if path.exists():
+                raise
+            raise FileNotFoundError(path) from None
+
+    try:
+        return _again(take)
+    except FileNotFoundError as error:
+        raise BuildError(f"the library is removed as soon as it is made: {error}") from error
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -313,7 +354,17 @@ def _compile(
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
-    """Runs the compiler. BuildError where it fails, or the file after -o is not there then."""
+    """Runs the compiler. BuildError where it fails, or the file after -o is not there then;
+    FileNotFoundError where the folder was removed meanwhile."""
+    try:
+        _run_in(command, folder)
+    except BuildError:
+        if folder.is_dir():
+            raise
+        raise FileNotFoundError(folder) from None
+
+
+def _run_in(command: Sequence[str], folder: Path) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     except OSError as error:
