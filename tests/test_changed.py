@@ -13,7 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
-from sardonyx import InferenceSession, SessionOptions, set_seed
+from sardonyx import InferenceSession, SessionOptions, build, set_seed
+from sardonyx.emit.weights import Blob
 from sardonyx.errors import InvalidModel
 from sardonyx.images import ImageEngine
 from sardonyx.native import NativeEngine
@@ -132,6 +133,14 @@ def test_what_changes_between_key_and_reading_is_not_kept(
         InferenceSession(path)
     Path(path).write_bytes(data)
     assert isinstance(InferenceSession(path)._sess, NativeEngine)
+
+
+def test_weights_that_change_before_they_are_written_are_refused() -> None:
+    blob, weights = Blob(), np.ones(9, np.float32)
+    blob.add(weights)
+    weights[0] = 2
+    with pytest.raises(InvalidModel, match="changed while it was read"):
+        build.mapped(blob)
 
 
 @pytest.mark.parametrize("key", [b"\x0a\x08", b"\x8a\x00\x08", b"\x8a\x80\x80\x00\x88\x00"])
