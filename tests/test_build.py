@@ -237,6 +237,16 @@ def test_a_library_of_which_a_crash_left_nothing_is_built_again() -> None:
     assert build.load(build.library(FILES)).answer() == 42
 
 
+def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
+    old, new = tmp_path / "build-old", tmp_path / "place-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "a.c").write_text("")
+    os.utime(old, (1, 1))
+    build.evict(tmp_path, build.BOUND)
+    assert [*tmp_path.iterdir()] == [new]
+
+
 def test_a_library_that_is_removed_before_it_is_loaded_is_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

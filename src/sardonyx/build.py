@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -50,6 +51,7 @@ OBJECT = ".o"
 WEIGHTS = ".weights"
 IMAGE = ".image"
 OURS = re.compile(r"[0-9a-f]{40}\.(so|o|weights|image|schedules|lock)|(build|place)-\w+")
+DAY = 86400  # seconds, which no compilation takes
 TRIES = 4
 Made = TypeVar("Made")
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
@@ -245,15 +247,19 @@ def load(path: Path) -> ctypes.CDLL:
 
 
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
-    """Removes the least recently used libraries until the folder is within its bound."""
+    """Removes the least recently used libraries until the folder is within its bound, and what
+    processes that were killed left."""
     entries = []
     ends = LIBRARY, OBJECT, WEIGHTS, IMAGE
-    for path in (x for x in _ours(folder) if x.suffix in ends):
+    for path in _ours(folder):
         try:
             stat = path.stat()
         except OSError:
             continue
-        entries.append((stat.st_mtime_ns, stat.st_size, path))
+        if path.suffix in ends:
+            entries.append((stat.st_mtime_ns, stat.st_size, path))
+        elif path.is_dir() and time.time() - stat.st_mtime > DAY:
+            shutil.rmtree(path, ignore_errors=True)
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries, key=lambda entry: entry[0]):
         if total <= bound:
