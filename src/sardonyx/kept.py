@@ -45,7 +45,7 @@ class ChainImage:
 
 def part_key(key: str, image: Image) -> str:
     """What the programs of a part for dims that are 0 are kept under, whatever the chain."""
-    return key_with(key, image.library, image.weights, image.inputs, image.outputs)
+    return key_with(key, image.library, image.weights, image.inputs)
 
 
 class Chain:
