@@ -191,6 +191,15 @@ def test_a_cache_may_be_the_working_folder(tmp_path: Path, monkeypatch: pytest.M
     assert build.load(build.library(FILES)).answer() == 42
 
 
+def test_no_place_for_temporary_files_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(BuildError, match="TMPDIR"):
+        compiler._accepts(compiler.Compiler(("cc",), "1"), ("-Dx",))
+
+
 def test_a_user_without_a_folder_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def home() -> Path:
         raise RuntimeError("Could not determine home directory.")
