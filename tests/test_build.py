@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +57,9 @@ def test_what_many_libraries_have_is_compiled_once(
     assert build.load(build.library(other, common=["b.c"])).answer() == 43
     assert sorted(compiled) == ["a.c", "a.c", "b.c"]
     (kept,) = cache.glob("*.o")
-    for number, damage in enumerate((b"", b"no object"), 2):
+    damaged = bytearray(kept.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    for number, damage in enumerate((b"", b"no object", damaged), 2):
         kept.write_bytes(damage)
         compiled.clear()
         again = {**FILES, "a.c": FILES["a.c"].replace("other();", f"other() + {number};")}
@@ -187,6 +191,15 @@ def test_a_cache_may_be_the_working_folder(tmp_path: Path, monkeypatch: pytest.M
     assert build.load(build.library(FILES)).answer() == 42
 
 
+def test_no_place_for_temporary_files_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(compiler.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(BuildError, match="TMPDIR"):
+        compiler._accepts(compiler.Compiler(("cc",), "1"), ("-Dx",))
+
+
 def test_a_user_without_a_folder_is_told_to_name_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def home() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -231,6 +244,77 @@ def test_a_cache_that_may_only_be_read_serves(cache: Path, monkeypatch: pytest.M
 def test_a_library_of_which_a_crash_left_nothing_is_built_again() -> None:
     build.library(FILES).write_bytes(b"")
     assert build.load(build.library(FILES)).answer() == 42
+
+
+def test_what_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> None:
+    old, new = tmp_path / "build-old", tmp_path / "place-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "a.c").write_text("")
+    os.utime(old, (1, 1))
+    build.evict(tmp_path, build.BOUND)
+    assert [*tmp_path.iterdir()] == [new]
+
+
+def test_a_library_that_is_removed_before_it_is_loaded_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, removed = build.load, list[Path]()
+
+    def load(path: Path) -> Any:
+        if not removed:
+            removed.append(path)
+            path.unlink()
+        return real(path)
+
+    monkeypatch.setattr(build, "load", load)
+    assert build.loaded(FILES)[1].answer() == 42
+
+
+def test_a_folder_that_is_removed_while_the_compiler_works_is_made_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, removed = build._run, list[bool]()
+
+    def run(command: Sequence[str], folder: Path) -> None:
+        if not removed:
+            removed.append(True)
+            shutil.rmtree(cache)
+        real(command, folder)
+
+    monkeypatch.setattr(build, "_run", run)
+    assert build.load(build.library(FILES)).answer() == 42
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_lock_ends_though_a_process_was_forked_meanwhile(cache: Path) -> None:
+    cache.mkdir()
+    there, ends = os.pipe()
+    with build.locked(cache / "x.lock"):
+        child = os.fork()
+        if child == 0:
+            os.close(ends)
+            os.read(there, 1)  # until the other end is closed
+            os._exit(0)
+    try:
+        with (cache / "x.lock").open("a") as file:
+            build.fcntl.flock(file, build.fcntl.LOCK_EX | build.fcntl.LOCK_NB)
+    finally:
+        os.close(ends)
+        os.waitpid(child, 0)
+        os.close(there)
+
+
+def test_a_lock_of_another_users_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    def opened(self: Path, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        if self.suffix == ".lock":
+            raise PermissionError
+        return real(self, mode, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", opened)
+    assert build.load(build.library(FILES, common=["b.c"])).answer() == 42
 
 
 def test_what_may_not_be_evicted_stays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx import InferenceSession, build
 from sardonyx.errors import FeedError, InvalidModel, RunError
 from sardonyx.images import ImageEngine
-from sardonyx.keys import key_of
+from sardonyx.keys import digest_of, key_of
 from sardonyx.native import NativeEngine
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail
 from sardonyx.ort.options import SessionOptions
@@ -55,6 +56,10 @@ def model(rows: int | str = 3, scale: float = 1.0, overridable: bool = False) ->
 
 def feeds(x: np.ndarray = X, i: int = 1) -> dict[str, np.ndarray]:
     return {"x": x, "i": np.array([i])}
+
+
+def key(source: str | Path | bytes, options: object) -> str | None:
+    return key_of(digest_of(source), options)
 
 
 def told(session: InferenceSession) -> list[tuple[str, str, list[object]]]:
@@ -172,9 +177,9 @@ def test_sizes_that_do_not_fit_are_refused_alike(monkeypatch: pytest.MonkeyPatch
 
 
 def test_other_bytes_and_other_options_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {key_of(model(), ()), key_of(model(scale=2), ()), key_of(model(), (1,))}
+    keys = {key(model(), ()), key(model(scale=2), ()), key(model(), (1,))}
     monkeypatch.setenv("CC", "gcc")
-    keys.add(key_of(model(), ()))
+    keys.add(key(model(), ()))
     assert len(keys) == 4
     assert None not in keys
     InferenceSession(model("N"))
@@ -188,31 +193,57 @@ def test_a_model_of_many_pieces_that_names_a_file_has_no_key(tmp_path: Path) -> 
     for length in (b"\x08", b"\x88\x00", b"\x88" + b"\x80" * 8 + b"\x00"):
         for before in range((1 << 20) - 21, (1 << 20) + 2):
             path.write_bytes(bytes(before) + b"\x0a" + length + b"location" + bytes(5))
-            assert key_of(path, ()) is None
+            assert key(path, ()) is None
     path.write_bytes(b"allocation_head")
-    assert key_of(path, ()) is not None
+    assert key(path, ()) is not None
     path.write_bytes(bytes(1 << 21))
-    assert key_of(path, ()) == key_of(bytes(1 << 21), ())
+    assert key(path, ()) == key(bytes(1 << 21), ())
+
+
+def test_a_text_has_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnxtxt"
+    path.write_text('<ir_version: 9> g () => () <float[1] w = ["location": "w.bin"]> {}')
+    assert key(path, ()) is None
 
 
 def test_what_is_no_file_has_no_key(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert key_of(tmp_path / "pipe", ()) is None
-    assert key_of("/dev/zero", ()) is None
+    assert key(tmp_path / "pipe", ()) is None
+    assert key("/dev/zero", ()) is None
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "one byte less": lambda data: data[:-1],
+    "half": lambda data: data[: len(data) // 2],
+    "zeros": lambda data: bytes(len(data)),
+    "a bit": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "nothing": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("what", ["*.image", "*.weights", "*.so"])
-def test_a_damaged_cache_is_made_again(own_cache: Path, what: str) -> None:
+def test_a_damaged_cache_is_made_again(own_cache: Path, what: str, damage: str) -> None:
     expected = InferenceSession(model()).run(None, feeds())
     for path in own_cache.glob(what):
-        if what == "*.so":
-            path.unlink()
-        else:
-            path.write_bytes(path.read_bytes()[:-1])
+        data = path.read_bytes()
+        path.unlink()  # it may be mapped
+        path.write_bytes(DAMAGES[damage](data))
     session = InferenceSession(model())
     assert isinstance(session._sess, NativeEngine)
     assert [y.tobytes() for y in session.run(None, feeds())] == [y.tobytes() for y in expected]
     assert isinstance(InferenceSession(model())._sess, ImageEngine)
+
+
+@pytest.mark.parametrize("what", ["*.image", "*.weights"])
+def test_a_file_under_anothers_name_is_not_taken(own_cache: Path, what: str) -> None:
+    expected = InferenceSession(model()).run(None, feeds())
+    (one,) = own_cache.glob(what)
+    InferenceSession(model(scale=2))
+    (other,) = {*own_cache.glob(what)} - {one}
+    os.replace(other, one)
+    found = InferenceSession(model()).run(None, feeds())
+    assert [y.tobytes() for y in found] == [y.tobytes() for y in expected]
 
 
 def test_images_leave_the_cache_with_the_rest(own_cache: Path) -> None:
@@ -253,12 +284,12 @@ def test_the_files_that_a_model_names_are_part_of_its_key(tmp_path: Path) -> Non
 def test_a_model_whose_other_files_cannot_be_read_has_no_key(tmp_path: Path) -> None:
     long = "x" * 200 + ".bin"
     path = outside(tmp_path / "m.onnx", long)
-    assert key_of(path, ()) is not None
-    assert key_of(path.read_bytes(), ()) is None
+    assert key(path, ()) is not None
+    assert key(path.read_bytes(), ()) is None
     (tmp_path / long).rename(tmp_path / "elsewhere")
-    assert key_of(path, ()) is None
+    assert key(path, ()) is None
     (tmp_path / long).symlink_to(tmp_path / "elsewhere")
-    assert key_of(path, ()) is None
+    assert key(path, ()) is None
 
 
 def test_locations_that_are_not_written_as_usual_have_no_key(tmp_path: Path) -> None:
@@ -273,7 +304,7 @@ def test_locations_that_are_not_written_as_usual_have_no_key(tmp_path: Path) -> 
         b"\x72\x11\x0a\x08location\x12\x05w.bin",
     ):
         path.write_bytes(data.replace(entry, other))
-        assert key_of(path, ()) is None
+        assert key(path, ()) is None
 
 
 def test_a_session_that_was_made_before_starts_no_process(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ TABLE = {
     "emit": f"{IR} c99 graph plan numpy",
     "compiler": "errors",
     "processors": "",
-    "build": f"{IR} emit compiler processors numpy",
+    "sealed": "types numpy",
+    "build": f"{IR} emit compiler processors sealed numpy",
     "proved": "errors types plan build numpy",
     "threads": "errors build processors settings",
     "calls": "errors types feeds memory compiler build threads numpy",
@@ -69,7 +70,8 @@ TABLE = {
     " mpmath",
     "loading": f"{SIZES} settings model graph opened resolve onnx",
     "keys": "errors beneath kernel ops compiler",
-    "images": f"{SIZES} keys ending opened plan feeds memory build calls threads engines numpy",
+    "images": f"{SIZES} keys ending opened plan feeds memory build sealed calls threads engines"
+    " numpy",
     "kept": "errors types feeds keys images opened programs engines numpy",
     "imaging": "types keys graph ending opened feeds passes programs build calls native engines"
     " images kept proved numpy",

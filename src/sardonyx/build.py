@@ -2,8 +2,9 @@
 
 A library is found again by the digest of everything that could change it: the texts, the flags,
 the compiler's version, the revision of the numerics contract and the CPU. The cache is a folder,
-safe to share between processes: files appear in it whole (written aside, then renamed), one
-process at a time builds a library, and the least recently used go when it is larger than its bound.
+safe to share between processes: files appear in it whole (written aside, then renamed) and are
+made again where they are not (sealed.py), one process at a time builds a library, and the least
+recently used go when it is larger than its bound. Who may write to it is trusted.
 
     SARDONYX_CACHE        the folder (default: the user's cache folder)
     SARDONYX_CACHE_BYTES  its bound (default 2 GiB)
@@ -18,12 +19,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +34,7 @@ from sardonyx.compiler import rows_of_bytes as rows_of_bytes
 from sardonyx.errors import BuildError
 from sardonyx.kernel import NUMERICS_REVISION
 from sardonyx.processors import available
+from sardonyx.sealed import opened, seal
 from sardonyx.types import Array
 
 if TYPE_CHECKING:  # a program that is in the cache is not emitted
@@ -48,6 +51,9 @@ OBJECT = ".o"
 WEIGHTS = ".weights"
 IMAGE = ".image"
 OURS = re.compile(r"[0-9a-f]{40}\.(so|o|weights|image|schedules|lock)|(build|place)-\w+")
+DAY = 86400  # seconds, which no compilation takes
+TRIES = 4
+Made = TypeVar("Made")
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
 
 
@@ -106,14 +112,18 @@ def library(
     arguments = flags(compiler)
     folder, bound = cache_folder(), _bound()
     path = folder / (digest(sources, compiler, arguments) + LIBRARY)
-    if touched(path):
+    if whole(path) is not None:
         return path
-    try:
+
+    def make() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(path.with_suffix(".lock")):
-            if not touched(path):
+            if whole(path) is None:
                 _build(sources, compiler, arguments, path, progress, common)
                 evict(folder, bound, keep=path)
+
+    try:
+        _again(make)
     except OSError as error:
         raise BuildError(
             f"the compiled library cannot be kept in {folder}: {error}; "
@@ -142,7 +152,7 @@ def take_own(names: Mapping[str, str]) -> None:
     """Takes such libraries from the cache, which needs no compiler, where they are there."""
     for name, file in names.items():
         path = cache_folder() / file
-        if name not in _own and touched(path):
+        if name not in _own and whole(path) is not None:
             _own[name] = path
 
 
@@ -171,22 +181,61 @@ def mapped(blob: Blob) -> Array:
         return np.zeros(64, np.uint8)
     folder = cache_folder()
     path = folder / (blob.digest() + WEIGHTS)
-    try:
+
+    def make() -> Array:
         folder.mkdir(parents=True, exist_ok=True)
-        if not touched(path, blob.size):
-            place(path, blob.pieces())
-        return np.memmap(path, np.uint8, "r")
+        found = whole(path)
+        if found is not None:
+            return found
+        place(path, blob.pieces(), sealed=True)
+        return opened(path)
+
+    try:
+        return _again(make)
     except OSError as error:
         raise BuildError(f"the weights cannot be kept in {folder}: {error}") from error
 
 
-def place(path: Path, pieces: Iterable[bytes]) -> None:
+def _again(make: Callable[[], Made]) -> Made:
+    """What `make` gives; a few times where another process removed its files meanwhile."""
+    for _ in range(TRIES - 1):
+        with suppress(FileNotFoundError):
+            return make()
+    return make()
+
+
+def place(path: Path, pieces: Iterable[bytes], *, sealed: bool = False) -> None:
     """Writes a file of the cache, which appears whole or not at all."""
     with tempfile.TemporaryDirectory(prefix="place-", dir=path.parent) as name:
         aside = Path(name) / path.name
         with aside.open("wb") as file:
             file.writelines(pieces)
+        if sealed:
+            seal(aside, path.name)
         os.replace(aside, path)
+
+
+def loaded(
+    sources: Mapping[str, str],
+    *,
+    progress: Progress | None = None,
+    common: Collection[str] = (),
+) -> tuple[Path, ctypes.CDLL]:
+    """The library of C files, as `library` takes them, and it loaded. Raises BuildError."""
+
+    def take() -> tuple[Path, ctypes.CDLL]:
+        path = library(sources, progress=progress, common=common)
+        try:
+            return path, load(path)
+        except BuildError:
+            if path.exists():
+                raise
+            raise FileNotFoundError(path) from None
+
+    try:
+        return _again(take)
+    except FileNotFoundError as error:
+        raise BuildError(f"the library is removed as soon as it is made: {error}") from error
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -198,15 +247,19 @@ def load(path: Path) -> ctypes.CDLL:
 
 
 def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
-    """Removes the least recently used libraries until the folder is within its bound."""
+    """Removes the least recently used libraries until the folder is within its bound, and what
+    processes that were killed left."""
     entries = []
     ends = LIBRARY, OBJECT, WEIGHTS, IMAGE
-    for path in (x for x in _ours(folder) if x.suffix in ends):
+    for path in _ours(folder):
         try:
             stat = path.stat()
         except OSError:
             continue
-        entries.append((stat.st_mtime_ns, stat.st_size, path))
+        if path.suffix in ends:
+            entries.append((stat.st_mtime_ns, stat.st_size, path))
+        elif path.is_dir() and time.time() - stat.st_mtime > DAY:
+            shutil.rmtree(path, ignore_errors=True)
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries, key=lambda entry: entry[0]):
         if total <= bound:
@@ -218,25 +271,34 @@ def evict(folder: Path, bound: int, keep: Path | None = None) -> None:
                 total -= size
 
 
-def touched(path: Path, size: int | None = None) -> bool:
-    """Whether a file of the cache is there, of this size if one is given, and more than a crash
-    left of it; it counts as used now, where this process may say so."""
+def whole(path: Path) -> Array | None:
+    """What is in a sealed file of the cache; None where it is not there, or damaged. It counts as
+    used now, where this process may say so."""
     with suppress(OSError):
         os.utime(path)
     try:
-        found = path.stat().st_size
-        return found > 0 and size in (None, found)
-    except OSError:
-        return False
+        return opened(path)
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock that other processes see, and that ends with this process at the latest."""
-    with path.open("a") as file:
+    """Holds a lock that other processes see, and that ends with this process at the latest. There
+    is none in the place of a file of another user's."""
+    try:
+        file = path.open("a")
+    except PermissionError:
+        yield
+        return
+    with file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            if fcntl is not None:  # a process that was forked meanwhile has the file open too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _build(
@@ -273,6 +335,7 @@ def _build(
                 (path.parent / (key + OBJECT)).unlink(missing_ok=True)
                 _compile(compiler, arguments, folder, unit, key)
             _run(link, folder)
+        seal(folder / made, path.name)
         report(len(units) + 1, len(units) + 1, "linked")
         os.replace(folder / made, path)
 
@@ -288,16 +351,26 @@ def _compile(
         return
     kept = folder.parent / (key + OBJECT)
     with locked(kept.with_suffix(".lock")):
-        if touched(kept):
-            with suppress(OSError):  # removed meanwhile
-                shutil.copyfile(kept, made)
-                return
+        found = whole(kept)
+        if found is not None:
+            made.write_bytes(found.data)
+            return
         _run(command, folder)
-        place(kept, [made.read_bytes()])
+        place(kept, [made.read_bytes()], sealed=True)
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
-    """Runs the compiler. BuildError where it fails, or the file after -o is not there then."""
+    """Runs the compiler. BuildError where it fails, or the file after -o is not there then;
+    FileNotFoundError where the folder was removed meanwhile."""
+    try:
+        _run_in(command, folder)
+    except BuildError:
+        if folder.is_dir():
+            raise
+        raise FileNotFoundError(folder) from None
+
+
+def _run_in(command: Sequence[str], folder: Path) -> None:
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")
     except OSError as error:

@@ -135,7 +135,7 @@ def clocked(
     files["observe.h"] = CLOCK.format(count=max(1, 3 * count), clock=clock)
     return Clocked(
         program,
-        build.load(build.library(files, progress=progress, common=source.tiles)),
+        build.loaded(files, progress=progress, common=source.tiles)[1],
         build.mapped(source.blob),
         aligned(made.size_for(pool.threads, workers.at({}, pool.threads)), 0),
         pool,

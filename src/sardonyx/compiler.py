@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -130,10 +130,17 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
 
 @cache
 def _accepts(compiler: Compiler, arguments: tuple[str, ...]) -> bool:
-    """Whether a file compiles with these arguments, to something."""
+    """Whether a file compiles with these arguments, to something. BuildError where there is no
+    place for one."""
+    try:
+        return _compiles([*compiler.command, *arguments, "-c", "a.c", "-o", "a.o"])
+    except OSError as error:  # a full disk
+        raise BuildError(f"no compiler can be tried: {error}; TMPDIR names the folder") from error
+
+
+def _compiles(command: Sequence[str]) -> bool:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "a.c").write_text("int sardonyx(void) { return 0; }\n")
-        command = [*compiler.command, *arguments, "-c", "a.c", "-o", "a.o"]
         try:
             done = subprocess.run(command, cwd=name, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError):

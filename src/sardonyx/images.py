@@ -18,7 +18,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -34,6 +33,7 @@ from sardonyx.opened import Opened
 from sardonyx.plan import Plan
 from sardonyx.plan.outline import Outline, Slot
 from sardonyx.plan.plans import Planned, Plans, Workers, always
+from sardonyx.sealed import opened
 from sardonyx.threads import pool_of
 from sardonyx.types import Array, TensorType, Value
 
@@ -53,13 +53,12 @@ class Image:
     """What is kept. opened: the graph's inputs and outputs, without operations; its values are the
     symbols that stand for those of inputs that decide sizes. inputs, outputs:
     of the program. plan: where all sizes are numbers; otherwise outline, slots and symbols make
-    one. weights: their file and its size; "" where there are none. own: the libraries of Sardonyx's
+    one. weights: their file; "" where there are none. own: the libraries of Sardonyx's
     own C that a session calls. ending: what the host does of the program's outputs, if it does."""
 
     opened: Opened
     library: str
     weights: str
-    weight_bytes: int
     own: Mapping[str, str]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -76,16 +75,14 @@ class ImageEngine:
 
     name = "native"
 
-    def __init__(self, key: str, image: Image, full: Full, threads: int = 0) -> None:
-        folder = build.cache_folder()
+    def __init__(
+        self, key: str, image: Image, weights: Array, full: Full, threads: int = 0
+    ) -> None:
         self._key, self._threads = key, threads
         self._others: dict[tuple[str, ...], ImageEngine | None] = {}
         self.graph, self._image = image.opened.graph, image
-        self._run = calls.entry(build.load(folder / image.library))
-        weights = np.zeros(64, np.uint8)
-        if image.weights:
-            weights = np.memmap(folder / image.weights, np.uint8, "r")
-        self._weights: Array = weights
+        self._run = calls.entry(build.load(build.cache_folder() / image.library))
+        self._weights = weights
         self._make_full = full
         self._pool = pool_of(threads)
         self._full: Engine | None = None
@@ -219,12 +216,11 @@ def _typed(name: str, tensor: TensorType, sizes: Mapping[str, int]) -> calls.Typ
 def engine_of(key: str, image: Image, full: Full, threads: int) -> ImageEngine | None:
     """What runs the program of an image, if all that it names is still there."""
     folder = build.cache_folder()
-    if not build.touched(folder / image.library):
-        return None
-    if image.weights and not build.touched(folder / image.weights, image.weight_bytes):
+    weights = build.whole(folder / image.weights) if image.weights else np.zeros(64, np.uint8)
+    if weights is None or build.whole(folder / image.library) is None:
         return None
     build.take_own(image.own)
-    return ImageEngine(key, image, full, threads)
+    return ImageEngine(key, image, weights, full, threads)
 
 
 def program_at(key: str, full: Full, threads: int) -> ImageEngine | None:
@@ -249,16 +245,13 @@ class _Unpickler(pickle.Unpickler):
 
 
 def written(image: object) -> bytes:
-    """What is kept of an image, and its digest."""
+    """What is kept of an image."""
     stream = io.BytesIO()
     _Pickler(stream, pickle.HIGHEST_PROTOCOL).dump(image)
-    data = stream.getvalue()
-    return sha256(data).digest() + data
+    return stream.getvalue()
 
 
 def read(key: str) -> Any:
     """What was kept under the key. Raises one of BROKEN where that is nothing whole."""
-    data = (build.cache_folder() / (key + build.IMAGE)).read_bytes()
-    if sha256(data[32:]).digest() != data[:32]:
-        raise ValueError("the image is damaged")
-    return _Unpickler(io.BytesIO(data[32:])).load()
+    data = opened(build.cache_folder() / (key + build.IMAGE))
+    return _Unpickler(io.BytesIO(data.data)).load()

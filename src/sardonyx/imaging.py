@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,31 +25,33 @@ from sardonyx.programs import PROGRAMS, Shapes, shapes_of
 from sardonyx.proved import checker
 from sardonyx.types import Value
 
+Same: TypeAlias = Callable[[], bool]
 
-def keep(key: str | None, opened: Opened, engine: Engine) -> None:
+
+def keep(key: str | None, opened: Opened, engine: Engine, same: Same) -> None:
     """Keeps what the model was made into, where one program serves all that may be fed, and what it
-    will be made into: for dims that are 0, and of a graph in stages the programs for single
-    sizes."""
+    will be made into: for dims that are 0, and of a graph in stages the programs for single sizes.
+    same: whether the model is still what the key was made of."""
     if key is None:
         return
     ending = engine.ending if isinstance(engine, TailedEngine) else None
     program = engine.head if isinstance(engine, TailedEngine) else engine
     if isinstance(program, NativeEngine):
-        _keep(key, opened, program.flexible, program.general(), ending)
-        _hear_zeros(key, opened, program)
+        _keep(key, opened, same, program.flexible, program.general(), ending)
+        _hear_zeros(key, opened, same, program)
     elif isinstance(engine, StagedEngine):
-        _keep_programs(key, opened, engine)
+        _keep_programs(key, opened, same, engine)
 
 
-def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
+def _keep_programs(key: str, opened: Opened, same: Same, engine: StagedEngine) -> None:
     staged = StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes)
     chained: set[Shapes] = set()  # what chains were asked for
 
     def hear(shapes: Shapes, values: Values, program: object) -> None:
         assert isinstance(program, NativeEngine)
         case = key_with(key, shapes, values)
-        if _keep(case, opened, program.flexible, program.general()):
-            _place(key, staged)
+        if _keep(case, opened, same, program.flexible, program.general()):
+            _place(key, staged, same)
 
     def hear_chain(fed: Mapping[str, Value], programs: Sequence[object]) -> None:
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray)}
@@ -57,14 +60,16 @@ def _keep_programs(key: str, opened: Opened, engine: StagedEngine) -> None:
             return
         chained.add(shapes)
         if fed.keys() == arrays.keys() == set(engine.graph.inputs):
-            chain = _chain(key, opened, engine.graph, programs)
-            if chain is not None and _place(key_with(key, shapes, ()), chain):
-                _place(key, staged)
+            chain = _chain(key, opened, same, engine.graph, programs)
+            if chain is not None and _place(key_with(key, shapes, ()), chain, same):
+                _place(key, staged, same)
 
     engine.keep, engine.keep_chain = hear, hear_chain
 
 
-def _chain(key: str, opened: Opened, graph: Graph, programs: Sequence[object]) -> ChainImage | None:
+def _chain(
+    key: str, opened: Opened, same: Same, graph: Graph, programs: Sequence[object]
+) -> ChainImage | None:
     """What runs programs one after the other; None where not all outputs of the graph come so."""
     parts, there = list[Image](), set(graph.inputs)
     for program in programs:
@@ -75,28 +80,35 @@ def _chain(key: str, opened: Opened, graph: Graph, programs: Sequence[object]) -
             return None
         parts.append(image)
         there.update(image.outputs)
-        _hear_zeros(part_key(key, image), opened, program)
+        _hear_zeros(part_key(key, image), opened, same, program)
     return ChainImage(tuple(parts), graph.outputs) if there.issuperset(graph.outputs) else None
 
 
-def _hear_zeros(key: str, opened: Opened, program: NativeEngine) -> None:
+def _hear_zeros(key: str, opened: Opened, same: Same, program: NativeEngine) -> None:
     def hear(zeros: tuple[str, ...], graph: Graph, made: Compiled) -> None:
-        _keep(key_with(key, *zeros), opened, graph, made)
+        _keep(key_with(key, *zeros), opened, same, graph, made)
 
     program.keep_zeros(hear)
 
 
 def _keep(
-    key: str, opened: Opened, graph: Graph, made: Compiled | None, ending: Ending | None = None
+    key: str,
+    opened: Opened,
+    same: Same,
+    graph: Graph,
+    made: Compiled | None,
+    ending: Ending | None = None,
 ) -> bool:
     """Whether there is an image, which is kept."""
     image = None if made is None else _image(opened, graph, made, ending)
-    return image is not None and _place(key, image)
+    return image is not None and _place(key, image, same)
 
 
-def _place(key: str, image: object) -> bool:
+def _place(key: str, image: object, same: Same) -> bool:
+    if not same():
+        return False
     try:
-        place(cache_folder() / (key + IMAGE), [written(image)])
+        place(cache_folder() / (key + IMAGE), [written(image)], sealed=True)
     except OSError:
         return False  # the next session takes the long way too
     return True
@@ -134,7 +146,6 @@ def _image(
         replace(opened, graph=lite),
         made.library.name,
         "" if weights is None else Path(weights).name,
-        made.weights.size,
         own_files(),
         tuple(program.inputs),
         tuple(program.outputs),

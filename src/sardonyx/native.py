@@ -254,8 +254,9 @@ class NativeEngine:
             unfused=not self._fused,
             workers=workers,
         )
-        path = build.library(source.files(), progress=self._progress, common=source.tiles)
-        run, weights = entry(build.load(path)), build.mapped(source.blob)
+        files, common = source.files(), source.tiles
+        path, library = build.loaded(files, progress=self._progress, common=common)
+        run, weights = entry(library), build.mapped(source.blob)
         give_back()  # passes hold weights several times over
         planned: Planner
         if made is None:

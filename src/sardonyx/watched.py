@@ -107,7 +107,7 @@ class _Watched:
             texts = {**source.files(), **made.files}
             texts.pop("trace_main.c")
             marked = {n: WATCHED + t if n.endswith(".c") else t for n, t in texts.items()}
-            run = entry(build.load(build.library(marked)))
+            run = entry(build.loaded(marked)[1])
             weights = build.mapped(source.blob)
             self._compiled = {key: _Compiled(made, segment.records(), run, weights)}
         return self._compiled[key]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sardonyx.errors import InvalidModel
 from sardonyx.types import Array, in_memory
 
 ALIGNMENT = 64
@@ -70,9 +71,12 @@ class Blob:
         return key.hexdigest()[:40]
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of the blob, array by array with padding."""
-        for _, data in self.arrays:
+        """The bytes of the blob, array by array with padding. InvalidModel where one has changed
+        since it was added: external data is mapped."""
+        for (_, data), (_, digest) in zip(self.arrays, self._known, strict=True):
             raw = lying(data)
+            if sha256(raw).digest() != digest:
+                raise InvalidModel("the model's external data changed while it was read")
             yield raw + bytes(-len(raw) % ALIGNMENT)
 
     def write(self, path: Path) -> None:

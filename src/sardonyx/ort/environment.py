@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from operator import index
+from typing import Any, TypeAlias, Union
 
 API_VERSION = "1.31.1"
 """The version of onnxruntime whose Python API this is."""
 
 PROVIDER = "CPUExecutionProvider"
+Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
 
 
 def get_available_providers() -> list[str]:
@@ -80,3 +84,27 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Sardonyx sends nothing."""
+
+
+def check_providers(
+    providers: Sequence[Provider] | None, options: Sequence[dict[Any, Any]] | None
+) -> None:
+    """Warns, as onnxruntime does, of providers that are not there."""
+    if providers is None:
+        return
+    if not isinstance(providers, Sequence):
+        raise ValueError("'providers' should be a sequence.")
+    if options is not None and len(options) != len(providers):
+        raise ValueError(
+            "'providers' and 'provider_options' should be the same length if both are given."
+        )
+    for given in [providers] if isinstance(providers, str) else providers:
+        name = given if isinstance(given, str) else given[0] if isinstance(given, tuple) else None
+        if not isinstance(name, str):
+            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
+        if name not in get_available_providers():
+            warnings.warn(
+                f"Specified provider '{name}' is not in available provider names."
+                f"Available providers: '{', '.join(get_available_providers())}'",
+                stacklevel=4,
+            )

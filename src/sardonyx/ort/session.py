@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any
 
-from sardonyx.errors import SardonyxError
+from sardonyx.errors import InvalidModel, SardonyxError
 from sardonyx.graph import Graph
 from sardonyx.kept import find
-from sardonyx.keys import key_of
+from sardonyx.keys import digest_of, key_of
 from sardonyx.opened import Opened
 from sardonyx.ort.binding import IOBinding
 from sardonyx.ort.capi.onnxruntime_pybind11_state import Fail, status
-from sardonyx.ort.environment import PROVIDER, current_seed, get_available_providers
+from sardonyx.ort.environment import (
+    PROVIDER,
+    Provider,
+    check_providers,
+    current_seed,
+    get_available_providers,
+)
 from sardonyx.ort.events import nodes
 from sardonyx.ort.failures import binding, loading, running
 from sardonyx.ort.feeds import check_supported, converted, wanted
@@ -45,7 +51,6 @@ if TYPE_CHECKING:  # a session that was made before needs neither onnx nor the c
 ENGINE_ENTRY, QDQ_ENTRY = "sardonyx.engine", "sardonyx.qdq"
 NUMERICS_ENTRY = "sardonyx.numerics"
 TUNE_ENTRY, SCHEDULE_ENTRY = "sardonyx.tune", "sardonyx.schedule"
-Provider: TypeAlias = Union[str, tuple[str, dict[Any, Any]]]
 
 
 class Session:
@@ -58,6 +63,8 @@ class Session:
     _quick: Callable[[Mapping[str, Array]], list[Array] | None] | None = None
     _sess_options: SessionOptions
     _opened: Opened
+    _seed: int
+    _digest: str | None
     _profile: Profile | None
     _providers: list[str]
     _provider_options: dict[str, dict[str, str]]
@@ -176,7 +183,7 @@ class Session:
 
     def get_session_options(self) -> SessionOptions:
         """The options of this session."""
-        return self._sess_options
+        return copy(self._sess_options)
 
     def get_providers(self) -> list[str]:
         """["CPUExecutionProvider"]."""
@@ -192,7 +199,7 @@ class Session:
         provider_options: Sequence[dict[Any, Any]] | None = None,
     ) -> None:
         """Checks the names; there is one provider."""
-        _check_providers(providers, provider_options)
+        check_providers(providers, provider_options)
         self._providers = get_available_providers()
         self._provider_options = {PROVIDER: {}}
 
@@ -246,7 +253,7 @@ class InferenceSession(Session):
                 self._model_bytes = _serialized(path_or_bytes)
         if not isinstance(sess_options, SessionOptions | None):
             raise TypeError(f"sess_options is {sess_options!r}; it takes SessionOptions or None")
-        self._sess_options = sess_options or SessionOptions()
+        self._sess_options = copy(sess_options or SessionOptions())  # later changes do not count
         self._enable_fallback = int(kwargs.get("enable_fallback", 1)) == 1
         self.set_providers(providers, provider_options)
         self._open()
@@ -258,9 +265,11 @@ class InferenceSession(Session):
         self._profile = Profile(options.profile_file_prefix) if options.enable_profiling else None
         source = self._model_bytes if self._model_path is None else self._model_path
         assert source is not None
+        self._seed = current_seed()
         with loading(source):
             key = self._key(source)
-            kept = find(key, lambda: self._full(source, key), options.intra_op_num_threads)
+            again = source if isinstance(source, bytes) else os.path.abspath(source)
+            kept = find(key, lambda: self._full(again, key), options.intra_op_num_threads)
             if kept is not None:
                 self._opened, self._sess = kept
                 self._graph = self._opened.graph
@@ -279,7 +288,8 @@ class InferenceSession(Session):
         read, tuning = (_reading(options), _numerics(options)), _tuning(options)
         if tuning.measure and tuning.file is not None:
             return None
-        return key_of(source, (asked, engine, current_seed(), read, tuning.key))
+        self._digest = digest_of(source)
+        return key_of(self._digest, (asked, engine, self._seed, read, tuning.key))
 
     def _read(self, source: str | bytes) -> Opened:
         from sardonyx.loading import open_model
@@ -290,7 +300,7 @@ class InferenceSession(Session):
             dims=options._by_name,
             denotations=options._by_denotation,
             strict=False,
-            seed=current_seed(),
+            seed=self._seed,
             qdq=_reading(options),
             numerics=_numerics(options),
         )
@@ -303,7 +313,7 @@ class InferenceSession(Session):
         check_supported(self._graph)
         if self._profile is None:
             self._sess = self._engine(self._graph)
-            self._keep(key, self._opened, self._sess)
+            self._keep(source, key, self._opened, self._sess)
             return
         from sardonyx.timed import TimedEngine
 
@@ -313,17 +323,23 @@ class InferenceSession(Session):
             self._sess = TimedEngine(self._graph, *about)
 
     def _full(self, source: str | bytes, key: str | None) -> Engine:
-        """The engine for what an image cannot do."""
+        """The engine for what an image cannot do. InvalidModel where the model is another now."""
         opened = self._read(source)
         engine = self._engine(opened.graph)
-        self._keep(key, opened, engine)
+        if not self._is_same(source):
+            raise InvalidModel(f"{source!s} has changed since the session was made of it")
+        self._keep(source, key, opened, engine)
         return engine
 
-    def _keep(self, key: str | None, opened: Opened, engine: Engine) -> None:
+    def _is_same(self, source: str | bytes) -> bool:
+        """Whether the model is still what the session was found by."""
+        return isinstance(source, bytes) or digest_of(source) == self._digest
+
+    def _keep(self, source: str | bytes, key: str | None, opened: Opened, engine: Engine) -> None:
         from sardonyx.imaging import keep
 
         if not opened.doubt:  # what is kept would not warn again
-            keep(key, opened, engine)
+            keep(key, opened, engine, lambda: self._is_same(source))
 
     def _engine(self, graph: Graph) -> Engine:
         from sardonyx.engines import make_engine
@@ -373,27 +389,3 @@ def _tuning(options: SessionOptions) -> Tuning:
     if measure not in ("", "0", "1"):
         raise SardonyxError(f"{TUNE_ENTRY} is '{measure}'; it can be 0 or 1")
     return Tuning(measure == "1", Path(file) if file else None)
-
-
-def _check_providers(
-    providers: Sequence[Provider] | None, options: Sequence[dict[Any, Any]] | None
-) -> None:
-    """Warns, as onnxruntime does, of providers that are not there."""
-    if providers is None:
-        return
-    if not isinstance(providers, Sequence):
-        raise ValueError("'providers' should be a sequence.")
-    if options is not None and len(options) != len(providers):
-        raise ValueError(
-            "'providers' and 'provider_options' should be the same length if both are given."
-        )
-    for given in [providers] if isinstance(providers, str) else providers:
-        name = given if isinstance(given, str) else given[0] if isinstance(given, tuple) else None
-        if not isinstance(name, str):
-            raise ValueError("'providers' values must be either strings or (string, dict) tuples.")
-        if name not in get_available_providers():
-            warnings.warn(
-                f"Specified provider '{name}' is not in available provider names."
-                f"Available providers: '{', '.join(get_available_providers())}'",
-                stacklevel=4,
-            )
