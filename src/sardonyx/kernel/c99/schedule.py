@@ -45,7 +45,7 @@ from sardonyx.kernel.c99.print_c import (
     table,
 )
 from sardonyx.kernel.c99.print_lanes import lanes_of, print_lanes, suits_lanes
-from sardonyx.kernel.c99.print_late import Late, Waiting, late_of, print_chain
+from sardonyx.kernel.c99.print_late import Late, Waiting, first_steps, late_of, print_chain
 from sardonyx.kernel.c99.print_look_up import look_up_of, print_look_up
 from sardonyx.kernel.c99.print_near import near_of, print_near
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
@@ -170,12 +170,16 @@ def _late(
     kernel: Kernel,
 ) -> list[str]:
     """A loop over rows whose last step waits for the next row; fixed: the loop is print_share's."""
-    waiting = Waiting(late, names, names.fresh("was"))
+    waiting, axis = Waiting(late, names, names.fresh("was")), scope.loops[-1]
 
     def steps(body: tuple[Stmt, ...]) -> list[str]:
         return [line for s in body for line in _statement(s, names, helpers, scope, kernel)]
 
-    lines = [*steps(late.before), *print_chain(waiting), *steps(late.after), *waiting.row()]
+    if late.ahead and not fixed:
+        head, before = first_steps(late, axis, names, lambda: steps(late.before))
+    else:
+        before = steps(late.before)
+    lines = [*before, *print_chain(waiting), *steps(late.after), *waiting.row()]
     start, end = waiting.start(), waiting.elements("0", "", names.size(late.chain.axes[0].extent))
     if fixed:
         names.around = start, end
