@@ -71,6 +71,8 @@ from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, lasting, s
 from sardonyx.kernel.payloads import unseen
 from sardonyx.kernel.walk import walk
 
+SHORT = 64  # elements of a row whose strips compilers take apart, if they know how many there are
+
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 
 
@@ -171,6 +173,8 @@ def _late(
 ) -> list[str]:
     """A loop over rows whose last step waits for the next row; fixed: the loop is print_share's."""
     waiting, axis = Waiting(late, names, names.fresh("was")), scope.loops[-1]
+    n = late.axis.extent
+    names.row = n if isinstance(n, int) and n <= SHORT else 0
 
     def steps(body: tuple[Stmt, ...]) -> list[str]:
         return [line for s in body for line in _statement(s, names, helpers, scope, kernel)]
@@ -180,7 +184,8 @@ def _late(
     else:
         before = steps(late.before)
     lines = [*before, *print_chain(waiting), *steps(late.after), *waiting.row()]
-    start, end = waiting.start(), waiting.elements("0", "", names.size(late.chain.axes[0].extent))
+    start, end = waiting.start(), waiting.elements("0", "", names.size(n))
+    names.row = 0
     if fixed:
         names.around = start, end
         return [head, *lines, "}"]
