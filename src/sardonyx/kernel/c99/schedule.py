@@ -12,6 +12,7 @@
     rounded to bytes                sixteen at a time: print_strip
     rows that data choose           a check of each outside of its loop: print_rows, print_written
     chain with a short way          where a whole strip may take it: print_near
+    rows that one number divides    by its reciprocal: print_over
     long chain of arithmetic        several vectors at a time: print_abreast
     rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
@@ -48,6 +49,7 @@ from sardonyx.kernel.c99.print_lanes import lanes_of, print_lanes, suits_lanes
 from sardonyx.kernel.c99.print_late import Late, Waiting, first_steps, late_of, print_chain
 from sardonyx.kernel.c99.print_look_up import look_up_of, print_look_up
 from sardonyx.kernel.c99.print_near import near_of, print_near
+from sardonyx.kernel.c99.print_over import over_of, print_over
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
 from sardonyx.kernel.c99.print_rows import print_rows, print_written, row_written, rows_of
@@ -238,6 +240,9 @@ def _form(s: Compute, names: Writer) -> Form:
         return lambda: print_near(s, near, names), share_of(s, s.axes)
     if s.axes and rounds_in_strips(s, s.axes[-1]):
         return lambda: print_rounded(s, s.axes, names), share_of(s, s.axes)
+    over = over_of(s)
+    if over is not None:
+        return lambda: print_over(s, over, names), share_of(s, s.axes)
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)
