@@ -20,6 +20,7 @@ from sardonyx.passes.pipeline import optimise
 from sardonyx.types import Array, int64
 
 WAITS = "int64_t was0 = -1;"
+AHEAD = "const float m0 = "  # the maximum, kept while that of the next row is found
 
 
 def softmax(x: Array, name: str = "Softmax") -> Net:
@@ -96,6 +97,27 @@ def test_what_the_next_row_would_change_does_not_wait() -> None:
     assert late_of(of(last, [own, *steps[1:]]), []) is not None
     e = late.chain
     assert late_of(of(replace(last, expr=Load(e.buffer, (zero,)))), []) is None
+
+
+def test_the_maximum_of_the_next_row_comes_before_the_chain() -> None:
+    text = print_scheduled(kernel(softmax(values(1, 6, 64)))).text
+    assert text.index(AHEAD) < text.index("sx_max16_f32(") < text.index("sx_abreast(")
+
+
+def test_of_long_rows_one_is_read_at_a_time() -> None:
+    assert AHEAD not in print_scheduled(kernel(softmax(values(1, 6, 5000)))).text
+
+
+def test_a_maximum_that_another_step_reads_is_of_its_own_row() -> None:
+    s = rows(kernel(softmax(values(1, 6, 64))))
+    *steps, end = s.body
+    top, chain, total = steps
+    assert isinstance(top, Compute)
+    assert isinstance(total, Compute)
+    more = replace(total, expr=total.expr + Load(top.buffer, (Const(0, int64),)))
+    late = late_of(replace(s, body=(top, chain, more, end)), [])
+    assert late is not None
+    assert late.ahead == ()
 
 
 def test_a_logarithm_needs_the_row_itself() -> None:

@@ -74,8 +74,8 @@ def test_columns_are_not_rows() -> None:
     assert all(isinstance(s, Compute) for s in statements(launch.kernel.body))
 
 
-def extremes() -> Net:
-    """Maxima and minima along rows where zeros, infinities and NaNs meet."""
+def extremes(kind: type[np.floating], axis: int) -> Net:
+    """Maxima and minima where zeros, infinities and NaNs meet."""
     rng, net = np.random.default_rng(4), Net()
     for n in (31, 32, 33, 64, 79):
         zeros = np.where(rng.random((8, n)) < 0.5, 0.0, -0.0).astype(np.float32)
@@ -83,14 +83,16 @@ def extremes() -> Net:
         plain = rng.standard_normal((8, n)).astype(np.float32)
         infinite = np.full((1, n), np.inf, np.float32)
         rows: Array = np.concatenate([zeros, rare, plain, infinite, -infinite, -np.abs(plain)])
-        x = net.feed(f"x{n}", rows)
+        x = net.feed(f"x{n}", rows.astype(kind))
         for op in ("ReduceMax", "ReduceMin"):
-            net.give(net.op(op, x, np.array([1]), keepdims=0))
+            net.give(net.op(op, x, np.array([axis]), keepdims=0))
     return net
 
 
-def test_sixteen_lanes_find_the_extremes_of_the_machine() -> None:
-    net = extremes()
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_sixteen_lanes_find_the_extremes_of_the_machine(kind: type[np.floating], axis: int) -> None:
+    net = extremes(kind, axis)
     graph = net.graph()
     expected, found = Machine(graph).run(net.feeds), NativeEngine(graph).run(net.feeds)
     assert all(found[n].tobytes() == expected[n].tobytes() for n in graph.outputs)

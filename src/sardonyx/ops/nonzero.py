@@ -50,11 +50,11 @@ def compress_fill(
     if axis is None:
         x, axis = x.reshaped((product(x.shape),)), 0
     a, n = normalize_axis(axis, x.rank), size.known()[0]
-    chosen = k.tensor((n,), t.int64)
+    chosen = k.tensor((n + 1,), t.int64)  # one more: without a branch, which none could foresee
     found = k.local(lift(0))
-    with k.loop(condition.shape[0]) as i, k.when(condition[i]):
+    with k.loop(condition.shape[0]) as i:
         k.store(chosen, (found,), i)
-        k.set(found, found + 1)
+        k.set(found, found + condition[i].cast(t.int64))
     shape = [n if d == a else extent for d, extent in enumerate(x.shape)]
 
     def element(*i: Axis) -> Expr:

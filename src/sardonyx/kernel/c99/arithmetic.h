@@ -152,11 +152,11 @@ SX_FN uint64_t sx_shr_u64(uint64_t a, uint64_t b) { return b < 64 ? a >> b : 0; 
 
 SX_FN int64_t sx_shr_i64(int64_t a, uint64_t b) { return a >> (b < 64 ? b : 63); }
 
-/* fmod is exact: the remainder of the significands as integers, one bit of the quotient a time. */
+/* fmod is exact: the remainder of the significands as integers, at most eleven bits of the quotient at a time. */
 SX_FN double sx_fmod_f64(double x, double y) {
   sx_word64 a, b;
   uint64_t m, d, sign;
-  int ea, eb;
+  int ea, eb, n;
   a.f = x, b.f = y;
   sign = a.u >> 63 << 63, a.u ^= sign, b.u &= ~(UINT64_C(1) << 63);
   if (!(a.f < (double)INFINITY) || b.f != b.f || b.u == 0) return sx_nan_f64();
@@ -167,8 +167,7 @@ SX_FN double sx_fmod_f64(double x, double y) {
   if (eb) d |= UINT64_C(1) << 52; else eb = 1;
   while (!(m >> 52)) m <<= 1, ea--;
   while (!(d >> 52)) d <<= 1, eb--;
-  for (; ea > eb; ea--) m = (m >= d ? m - d : m) << 1;
-  if (m >= d) m -= d;
+  for (m %= d; ea > eb; ea -= n) n = ea - eb < 11 ? ea - eb : 11, m = (m << n) % d;
   if (m == 0) return sx_float_i64((int64_t)sign);
   while (!(m >> 52)) m <<= 1, ea--;
   for (; ea < 1; ea++) m >>= 1;
@@ -177,3 +176,21 @@ SX_FN double sx_fmod_f64(double x, double y) {
 }
 
 SX_FN float sx_fmod_f32(float x, float y) { return (float)sx_fmod_f64((double)x, (double)y); }
+
+/* Of sixteen. A quotient below 2^29 of two float32 is never rounded to another whole number by float64, where its whole
+   part times y is exact, and so is what is left of x. An infinite y asks for 0 times infinity, and is none of those. */
+SX_FN void sx_fmods_f32(float *x, const float *y) {
+  int32_t near = 1;
+  float rest[16];
+  int l;
+  for (l = 0; l < 16; l++) {
+    const double a = fabs((double)x[l]), b = fabs((double)y[l]), q = a / b;
+    near &= q + b * 0x1p-100 < 0x1p29;
+    rest[l] = copysignf((float)(a - trunc(q) * b), x[l]);
+  }
+  if (near) {
+    for (l = 0; l < 16; l++) x[l] = rest[l];
+  } else {
+    for (l = 0; l < 16; l++) x[l] = sx_fmod_f32(x[l], y[l]);
+  }
+}

@@ -1,10 +1,11 @@
 """What a strip of sixteen lanes does by calls, as compilers make no vectors of it: float16, which
-are widened, rounded to and narrowed, and choices among eight numbers.
+are widened, rounded to and narrowed, choices among eight numbers, and remainders of floats.
 
 what is read                  sx_widen_f16(q, &in[..]);  .. q[l] ..
 what is rounded on the way    for (l..) f[l] = ..; sx_nears_f16(f);  .. f[l] ..
 what a table has              for (l..) f[l] = ..; sx_look_up_f16(f, table);  .. f[l] ..
 what is one of eight numbers  for (l..) f[l] = ..; sx_picks_f32(p, f, table);  .. p[l] ..
+what is a remainder           for (l..) f[l] = .., g[l] = ..; sx_fmods_f32(f, g);  .. f[l] ..
 what is stored                for (l..) f[l] = ..; sx_narrow_f16(&out[..], f);
 """
 
@@ -56,6 +57,12 @@ def calls_of(
             ]
             names.given[x] = f"{p}[{lane}]"
             continue
+        divided = _divided(x)
+        if divided is not None and width == WHOLE:
+            (floats, made), (divisors, more) = map(array, divided)
+            lines += [*made, *more, f"sx_fmods_f32({floats}, {divisors});"]
+            names.given[x] = f"{floats}[{lane}]"
+            continue
         found = looked_up(x)
         value = _half(x) if found is None else found[1]
         if value is None or width != WHOLE:
@@ -70,10 +77,11 @@ def calls_of(
 
 
 def has_calls(e: Expr, axis: Axis) -> bool:
-    """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked."""
+    """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked, or
+    remainders of floats taken."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    kinds = (_half, looked_up, table_of)
+    kinds = (_half, looked_up, table_of, _divided)
     return any(of(x) is not None for x in always(e, {}) for of in kinds)
 
 
@@ -115,6 +123,14 @@ def _half(e: Expr) -> Expr | None:
     match e:
         case Cast(Cast(v, t.float16), t.float32) if v.dtype is t.float32:
             return v
+    return None
+
+
+def _divided(e: Expr) -> tuple[Expr, Expr] | None:
+    """The operands of an e that is a remainder of float32."""
+    match e:
+        case Alu("fmod", (x, y), t.float32):
+            return x, y
     return None
 
 

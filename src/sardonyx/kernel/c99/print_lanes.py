@@ -27,7 +27,7 @@ from sardonyx.kernel.c99.print_terms import (
     print_widened,
 )
 from sardonyx.kernel.c99.share import LINE
-from sardonyx.kernel.c99.spelling import c_type, literal
+from sardonyx.kernel.c99.spelling import c_type, literal, suffix
 from sardonyx.kernel.c99.strips import Last, hoisted, strip_of, used
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, fold_step, stored
 from sardonyx.kernel.c99.write_folds import bounded, narrow, position
@@ -210,8 +210,9 @@ def _folding(
         one = f"{acc}[{lane}]"
         kind, start = c_type(fold.dtype), bare(literal(identity(fold), fold.dtype))
         if is_ranked(fold):
-            kind, start = "int32_t", f"sx_{fold.kind}rank_f32({start})"
-        result = f"sx_{fold.kind}ranked_f32({one})" if is_ranked(fold) else one
+            kind = f"int{fold.dtype.bits}_t"
+            start = f"sx_{fold.kind}rank_{suffix(fold.dtype)}({start})"
+        result = f"sx_{fold.kind}ranked_{suffix(fold.dtype)}({one})" if is_ranked(fold) else one
         if _is_window(fold, axis):
             return result, _window(fold, names, lane, here, acc, start)
         steps = print_steps(fold, names, one, axis)

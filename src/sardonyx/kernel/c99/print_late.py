@@ -6,6 +6,11 @@
       Compute(t, (1,), sum of e)      t = the sum of p
       For(j): Store(y, (i, j))      y[last row] = last(e)
 
+Steps that give single elements (a maximum) are done for the next row before the chain of this one,
+so that no chain waits for them:
+
+    for i from -1:  m = what the steps gave;  steps(i + 1);  if i >= 0: the chain with m, ..
+
 A chain of dependent operations leaves the processor idle half of the time, a division occupies its
 unit: together they take little more than the chain alone. The sum is taken in the same strips. No
 element is computed otherwise, and each sum takes its terms in their order.
@@ -13,7 +18,7 @@ element is computed otherwise, and each sum takes its terms in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sardonyx import types as t
@@ -21,13 +26,16 @@ from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_abreast import VECTOR, Beside, abreast_of, print_abreast
 from sardonyx.kernel.c99.print_calls import has_calls
 from sardonyx.kernel.c99.print_strip import print_strip
+from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.strips import Strip
 from sardonyx.kernel.c99.write import Writer, bare, evaluate, stored
-from sardonyx.kernel.expr import Axis, Buffer, Fold, Iterate, Load, Local
+from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, For, Stmt, Store, expressions, statements
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.walk import walk
+
+NEAR = 4096  # elements of a row, two of which the first cache holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +48,7 @@ class Late:
     fold: Fold | None
     after: tuple[Stmt, ...]
     last: Store
+    ahead: tuple[Load, ...]  # what the chain reads of steps that may be a row ahead of it
 
     @property
     def axis(self) -> Axis:
@@ -65,8 +74,26 @@ def late_of(s: For, outer: Sequence[Axis]) -> Late | None:
         if width > VECTOR and chain.axes[0].extent == axis.extent:
             before, after = tuple(steps[:at]), tuple(steps[at + 1 :])
             if _may_wait(last, axis, chain, after) and _is_row(last, steps):
-                return Late(before, chain, width, _sum_of(chain, after), after, last)
+                ahead = _ahead(before, chain, (*after, last))
+                return Late(before, chain, width, _sum_of(chain, after), after, last, ahead)
     return None
+
+
+def _ahead(before: Sequence[Stmt], chain: Compute, others: Sequence[Stmt]) -> tuple[Load, ...]:
+    """What the chain reads of the steps before it, if these give single elements that nothing else
+    reads, of rows of which two are near."""
+    n = chain.axes[0].extent
+    single = {x.buffer for x in before if isinstance(x, Compute) and not _is_long(x)}
+    if len(single) < len(before) or (isinstance(n, int) and n > NEAR):
+        return ()
+    if any(e.buffer in single for s in others for e in _loads(s)):
+        return ()
+    read = tuple(e for e in _loads(chain) if e.buffer in single)
+    return read if all(_is_first(e, single) for e in read) else ()
+
+
+def _loads(s: Stmt) -> list[Load]:
+    return [e for e in walk(*expressions(s)) if isinstance(e, Load)]
 
 
 def _is_step(s: Stmt) -> bool:
@@ -173,6 +200,29 @@ class Waiting:
             lines += ["{", *print_strip(strip, names, lane, here, str(LANES)), "}"]
             names.given = dict(given)
         return lines
+
+
+def first_steps(
+    late: Late, axis: Axis, names: Writer, steps: Callable[[], list[str]]
+) -> tuple[str, list[str]]:
+    """The head of a loop over rows that begins one before the first, and the steps for the row
+    after each; what the chain reads of them is kept."""
+    begin, end = names.span(axis)
+    row, following = names.given[axis], names.fresh("i")
+    kept, lines = dict[Expr, str](), list[str]()
+    for e in late.ahead:
+        kept[e], value = names.fresh("m"), names.element(e.buffer, ["0"] * len(e.index))
+        lines.append(f"const {c_type(e.dtype)} {kept[e]} = {row} < {begin} ? 0 : {value};")
+    names.given[axis] = following
+    lines += [
+        f"if ({row} + 1 < {end}) {{",
+        f"const int64_t {following} = {row} + 1;",
+        *steps(),
+        "}",
+        f"if ({row} < {begin}) continue;",
+    ]
+    names.given.update({axis: row, **kept})
+    return f"for (int64_t {row} = {begin} - 1; {row} < {end}; {row}++) {{", lines
 
 
 def print_chain(w: Waiting) -> list[str]:

@@ -149,7 +149,7 @@ def _is_sampled(guard: Load) -> bool:
 
 def is_ranked(fold: Fold) -> bool:
     """Whether the fold is a minimum or maximum that integers in the order of floats can take."""
-    return fold.kind in ("min", "max") and fold.dtype is t.float32
+    return fold.kind in ("min", "max") and fold.dtype.is_float
 
 
 def is_least(fold: Fold) -> bool:
@@ -170,7 +170,8 @@ def _terms(fold: Fold, names: Writer, acc: str, there: bool) -> list[str]:
         lines.append(f"const {fold.dtype.c} {term} = {bare(texts[0])};")
         step = f"{term} {sign} {acc} ? {term} : {acc}"  # in vectors of such integers
     if is_ranked(fold):
-        step = f"sx_{fold.kind}_i32({acc}, sx_{fold.kind}rank_f32({bare(texts[0])}))"
+        rank = f"sx_{fold.kind}rank_{suffix(fold.dtype)}"
+        step = f"sx_{fold.kind}_i{fold.dtype.bits}({acc}, {rank}({bare(texts[0])}))"
     taken = [*lines, f"{acc} = {step};"]
     return [*guard, f"if ({bare(condition)}) {{", *taken, "}"] if condition else taken
 

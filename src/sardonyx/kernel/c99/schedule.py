@@ -12,6 +12,7 @@
     rounded to bytes                sixteen at a time: print_strip
     rows that data choose           a check of each outside of its loop: print_rows, print_written
     chain with a short way          where a whole strip may take it: print_near
+    rows that one number divides    by its reciprocal: print_over
     long chain of arithmetic        several vectors at a time: print_abreast
     rows with such a chain          the last step of a row beside the next row's chain: print_late
     all else                        plain loops
@@ -44,9 +45,10 @@ from sardonyx.kernel.c99.print_c import (
     table,
 )
 from sardonyx.kernel.c99.print_lanes import lanes_of, print_lanes, suits_lanes
-from sardonyx.kernel.c99.print_late import Late, Waiting, late_of, print_chain
+from sardonyx.kernel.c99.print_late import Late, Waiting, first_steps, late_of, print_chain
 from sardonyx.kernel.c99.print_look_up import look_up_of, print_look_up
 from sardonyx.kernel.c99.print_near import near_of, print_near
+from sardonyx.kernel.c99.print_over import over_of, print_over
 from sardonyx.kernel.c99.print_packed import print_strips, suits_strips
 from sardonyx.kernel.c99.print_product import packed_product, print_product
 from sardonyx.kernel.c99.print_rows import print_rows, print_written, row_written, rows_of
@@ -69,6 +71,8 @@ from sardonyx.kernel.expr import Axis, Buffer, Fold
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, Store, lasting, statements
 from sardonyx.kernel.payloads import unseen
 from sardonyx.kernel.walk import walk
+
+SHORT = 64  # elements of a row whose strips compilers take apart, if they know how many there are
 
 Form = tuple[Callable[[], list[str]], Share | None]  # what prints a statement; how it is shared out
 
@@ -169,13 +173,20 @@ def _late(
     kernel: Kernel,
 ) -> list[str]:
     """A loop over rows whose last step waits for the next row; fixed: the loop is print_share's."""
-    waiting = Waiting(late, names, names.fresh("was"))
+    waiting, axis = Waiting(late, names, names.fresh("was")), scope.loops[-1]
+    n = late.axis.extent
+    names.row = n if isinstance(n, int) and n <= SHORT else 0
 
     def steps(body: tuple[Stmt, ...]) -> list[str]:
         return [line for s in body for line in _statement(s, names, helpers, scope, kernel)]
 
-    lines = [*steps(late.before), *print_chain(waiting), *steps(late.after), *waiting.row()]
-    start, end = waiting.start(), waiting.elements("0", "", names.size(late.chain.axes[0].extent))
+    if late.ahead and not fixed:
+        head, before = first_steps(late, axis, names, lambda: steps(late.before))
+    else:
+        before = steps(late.before)
+    lines = [*before, *print_chain(waiting), *steps(late.after), *waiting.row()]
+    start, end = waiting.start(), waiting.elements("0", "", names.size(n))
+    names.row = 0
     if fixed:
         names.around = start, end
         return [head, *lines, "}"]
@@ -228,6 +239,9 @@ def _form(s: Compute, names: Writer) -> Form:
         return lambda: print_near(s, near, names), share_of(s, s.axes)
     if s.axes and rounds_in_strips(s, s.axes[-1]):
         return lambda: print_rounded(s, s.axes, names), share_of(s, s.axes)
+    over = over_of(s)
+    if over is not None:
+        return lambda: print_over(s, over, names), share_of(s, s.axes)
     width = abreast_of(s)
     if width:
         return lambda: print_abreast(s, width, names), share_of(s, s.axes)

@@ -268,7 +268,7 @@ SX_OP double sx_limit_f64(double limit) {
 #define sx_outer()
 #endif
 
-/* Integers in the order of float32, -0 before +0. There are 0x7fffff NaNs of each sign: moved by so
+/* Integers in the order of floats, -0 before +0. There are 0x7fffff NaNs of each sign of float32: moved by so
    many, one end wraps around to the other, and all NaNs are beyond the infinity that is looked for. */
 SX_OP int32_t sx_turned_i32(int32_t i) { return i ^ ((i >> 31) & INT32_MAX); }
 
@@ -288,18 +288,48 @@ SX_OP float sx_minranked_f32(int32_t r) {
   return sx_float_i32(sx_turned_i32((int32_t)((uint32_t)r - UINT32_C(0x7fffff))));
 }
 
-SX_OP float sx_max16_f32(int32_t *p) {
-  for (int j = 0; j < 8; j++) p[j] = sx_max_i32(p[j], p[j + 8]);
-  for (int j = 0; j < 4; j++) p[j] = sx_max_i32(p[j], p[j + 4]);
-  for (int j = 0; j < 2; j++) p[j] = sx_max_i32(p[j], p[j + 2]);
-  return sx_maxranked_f32(sx_max_i32(p[0], p[1]));
+SX_OP int64_t sx_turned_i64(int64_t i) { return i ^ ((i >> 63) & INT64_MAX); }
+
+SX_OP int64_t sx_maxrank_f64(double x) {
+  return (int64_t)((uint64_t)sx_turned_i64(sx_bits_f64(x)) - UINT64_C(0xfffffffffffff));
 }
 
-SX_OP float sx_min16_f32(int32_t *p) {
-  for (int j = 0; j < 8; j++) p[j] = sx_min_i32(p[j], p[j + 8]);
-  for (int j = 0; j < 4; j++) p[j] = sx_min_i32(p[j], p[j + 4]);
-  for (int j = 0; j < 2; j++) p[j] = sx_min_i32(p[j], p[j + 2]);
-  return sx_minranked_f32(sx_min_i32(p[0], p[1]));
+SX_OP int64_t sx_minrank_f64(double x) {
+  return (int64_t)((uint64_t)sx_turned_i64(sx_bits_f64(x)) + UINT64_C(0xfffffffffffff));
+}
+
+SX_OP double sx_maxranked_f64(int64_t r) {
+  return sx_float_i64(sx_turned_i64((int64_t)((uint64_t)r + UINT64_C(0xfffffffffffff))));
+}
+
+SX_OP double sx_minranked_f64(int64_t r) {
+  return sx_float_i64(sx_turned_i64((int64_t)((uint64_t)r - UINT64_C(0xfffffffffffff))));
+}
+
+/* The extreme of sixteen: first four, by a loop of which gcc makes vectors, as it does of none that writes p again. */
+#define sx_sixteen(T, op) \
+  T q[4]; \
+  sx_rolled() for (int j = 0; j < 4; j++) q[j] = op(op(p[j], p[j + 8]), op(p[j + 4], p[j + 12])); \
+  q[0] = op(op(q[0], q[2]), op(q[1], q[3]))
+
+SX_OP float sx_max16_f32(const int32_t *p) {
+  sx_sixteen(int32_t, sx_max_i32);
+  return sx_maxranked_f32(q[0]);
+}
+
+SX_OP float sx_min16_f32(const int32_t *p) {
+  sx_sixteen(int32_t, sx_min_i32);
+  return sx_minranked_f32(q[0]);
+}
+
+SX_OP double sx_max16_f64(const int64_t *p) {
+  sx_sixteen(int64_t, sx_max_i64);
+  return sx_maxranked_f64(q[0]);
+}
+
+SX_OP double sx_min16_f64(const int64_t *p) {
+  sx_sixteen(int64_t, sx_min_i64);
+  return sx_minranked_f64(q[0]);
 }
 
 /* The last steps of the 16-way sums and products: p[j] += p[j + 8], p[j + 4], p[j + 2], p[j + 1]. */

@@ -268,7 +268,7 @@ class Expression:
         when = "" if e.when is None else bare(self.text(e.when, loops[-2]))
         if e.kind in ("sum", "prod") and e.dtype.is_float:
             return sums(self.names, e, name, heads, bodies, (when, guarded, terms[0]))
-        if self.names.wide and e.kind in ("min", "max") and e.dtype is t.float32:
+        if self.names.wide and e.kind in ("min", "max") and e.dtype.is_float:
             return extremes(self.names, e, name, heads, bodies, (when, guarded, terms[0]))
         step = [f"{name} = {bare(fold_step(e, name, terms))};"]
         inner_lines = under(when, [*guarded, *step])

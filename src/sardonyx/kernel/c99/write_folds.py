@@ -64,51 +64,59 @@ def extremes(
     bodies: list[list[str]],
     innermost: Innermost,
 ) -> list[str]:
-    """The minimum or maximum of float32 as that of integers in the same order, which are
-    compared at once; it has no order of its own."""
+    """The minimum or maximum of floats as that of integers in the same order, which are compared at
+    once; it has no order of its own."""
     when, guarded, term = innermost
-    parts, rank = names.fresh("p"), f"sx_{e.kind}rank_f32"
+    s, bits = suffix(e.dtype), e.dtype.bits
+    parts, rank = names.fresh("p"), f"sx_{e.kind}rank_{s}"
     start = f"{rank}({bare(literal(identity(e), e.dtype))})"
 
     def step(part: str) -> list[str]:
-        found = f"sx_{e.kind}_i32({part}, {rank}({bare(term)}))"
+        found = f"sx_{e.kind}_i{bits}({part}, {rank}({bare(term)}))"
         return under(when, [*guarded, f"{part} = {found};"])
 
     last = e.axes[-1].extent
     narrowed = any(a in names.spans for a in e.axes)
     if narrowed or (isinstance(last, int) and last < 2 * LANES):
-        result = f"sx_{e.kind}ranked_f32({parts})"
-        lines = [f"int32_t {parts} = {start};", *nest(heads, bodies, step(parts))]
-        return [*lines, f"const float {name} = {result};"]
-    inner = _in_sixteens(names, e.axes[-1], bodies[-1], lambda lane: step(f"{parts}[{lane}]"))
+        result = f"sx_{e.kind}ranked_{s}({parts})"
+        lines = [f"int{bits}_t {parts} = {start};", *nest(heads, bodies, step(parts))]
+        return [*lines, f"const {e.dtype.c} {name} = {result};"]
+    inner = _in_sixteens(names, e.axes[-1], bodies[-1], lambda at: step(f"{parts}[{at}]"), True)
     return [
-        f"sx_lined() int32_t {parts}[{LANES}];",
+        f"sx_lined() int{bits}_t {parts}[{LANES}];",
         f"for (int l = 0; l < {LANES}; l++) {parts}[l] = {start};",
         *nest(heads[:-1], bodies[:-1], inner),
-        f"const float {name} = sx_{e.kind}16_f32({parts});",
+        f"const {e.dtype.c} {name} = sx_{e.kind}16_{s}({parts});",
     ]
 
 
 def _in_sixteens(
-    names: Writer, axis: Axis, body: list[str], step: Callable[[str], list[str]]
+    names: Writer,
+    axis: Axis,
+    body: list[str],
+    step: Callable[[str], list[str]],
+    again: bool = False,
 ) -> list[str]:
-    """A loop over axis whose element i goes to lane i mod 16, in a form that vectorises."""
+    """A loop over axis whose element i goes to lane i mod 16, in a form that vectorises. again: an
+    element may come twice, to any lane: the last sixteen do."""
     i, n = names.given[axis], names.size(axis.extent)
     if isinstance(axis.extent, int) and axis.extent <= LANES:
         return [f"for (int64_t {i} = 0; {i} < {n}; {i}++) {{", *body, *step(i), "}"]
     base, lane = names.fresh("b"), names.fresh("l")
-    whole = [
-        f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{",
+    sixteen = [
         f"sx_rolled() for (int64_t {lane} = 0; {lane} < {LANES}; {lane}++) {{",
         f"const int64_t {i} = {base} + {lane};",
         *body,
         *step(lane),
         "}",
-        "}",
     ]
+    head = f"for (; {base} + {LANES} <= {n}; {base} += {LANES}) {{"
+    whole = [head, *(["sx_turn();"] if again else []), *sixteen, "}"]
     rest = [f"for (int64_t {i} = {base}; {i} < {n}; {i}++) {{", *body, *step(f"{i} - {base}"), "}"]
     if isinstance(axis.extent, int) and axis.extent % LANES == 0:
         rest = []
+    elif isinstance(axis.extent, int) and again:
+        rest = ["{", f"const int64_t {base} = {n} - {LANES};", *sixteen, "}"]
     return [f"int64_t {base} = 0;", *whole, *rest]
 
 

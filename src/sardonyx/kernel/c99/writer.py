@@ -32,7 +32,7 @@ class Writer:
     shares: whether it was. choices: of schedules, where they are not the model's (choice.h).
     unseen: what is written with any payload of a NaN (kernel/payloads.py). around: what stands
     before and after the loop that fixed axes are in. clipped: values whose NaN is
-    canonical.
+    canonical. row: the size of a short row, which is no parameter.
     """
 
     pointers: dict[Buffer, str] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Writer:
     unseen: frozenset[Buffer] = frozenset()
     around: tuple[list[str], list[str]] = ([], [])
     clipped: set[str] = field(default_factory=set)
+    row: Dim = 0
 
     def fresh(self, stem: str) -> str:
         """A name that is new in this function."""
@@ -61,7 +62,7 @@ class Writer:
 
     def size(self, d: Dim) -> str:
         """The text of a size: small numbers as they are, all else a parameter."""
-        if isinstance(d, int) and d <= LITERAL_EXTENT:
+        if isinstance(d, int) and (d <= LITERAL_EXTENT or d == self.row):
             return str(d)
         if d not in self.sizes:
             self.sizes[d] = self.fresh("n")
