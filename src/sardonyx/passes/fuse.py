@@ -221,14 +221,13 @@ def _whole_dimensions(last: Compute, turned: bool) -> set[int] | None:
     order = [d for i in e.index for d, a in enumerate(last.axes) if a in free[id(i)]]
     if (sorted(order) if turned else order) != [*range(len(last.axes))]:
         return None
-    offsets = {}
-    for d, i, size in zip(order, e.index, e.buffer.shape, strict=True):
-        form = affine(i)
-        offset = None if form is None else form - atom(last.axes[d])
-        if not isinstance(offset, int):
-            return None
-        offsets[d] = offset, size
-    return {d for d, found in offsets.items() if found == (0, last.buffer.shape[d])}
+    forms = [affine(i) for i in e.index]
+    pairs = zip(forms, order, strict=True)
+    offsets = [None if f is None else f - atom(last.axes[d]) for f, d in pairs]
+    if not all(isinstance(n, int) for n in offsets):
+        return None
+    sizes = zip(order, offsets, e.buffer.shape, strict=True)
+    return {d for d, n, size in sizes if n == 0 and size == last.buffer.shape[d]}
 
 
 def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) -> bool:
