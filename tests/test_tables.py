@@ -174,3 +174,28 @@ def test_bytes_that_are_chosen_are_quantised_anew_before() -> None:
     net.give(net.op("QLinearWhere", which, x, *one, y, *two, *made, domain="com.microsoft"))
     check_engines(net)
     assert len(tables(net)) == 2
+
+
+def again(net: Net) -> list[bool]:
+    """Of each launch, whether the last elements are those of a whole strip that ends with them."""
+    texts = [print_scheduled(x.kernel, threads=False).text for x in launches(net)]
+    return ["some of these again" in text for text in texts]
+
+
+@pytest.mark.parametrize("columns", [17, 24, 250])
+def test_the_last_floats_are_rounded_as_a_whole_strip(columns: int) -> None:
+    net, rng = Net(), np.random.default_rng(columns)
+    x = net.feed("x", rng.standard_normal((3, columns)).astype(np.float32) * 4)
+    net.give(net.op("QuantizeLinear", x, np.float32(0.02), np.uint8(7)))
+    check_engines(net)
+    assert again(net) == [True]
+
+
+def test_bytes_that_may_be_overwritten_are_not_read_again() -> None:
+    net, rng = Net(), np.random.default_rng(3)
+    parts = (net.feed(n, rng.standard_normal((3, 17)).astype(np.float32)) for n in "xyz")
+    one, two, three = (quantised(net, net.op("Tanh", x), 0.02, np.uint8) for x in parts)
+    some = quantised(net, net.op("Add", one, two), 0.03, np.uint8)
+    net.give(quantised(net, net.op("Add", some, three), 0.04, np.uint8), some)
+    check_engines(net)
+    assert not any(again(net)[-2:])

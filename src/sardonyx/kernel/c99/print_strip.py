@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx import types as t
+from sardonyx.dims import at_least
 from sardonyx.kernel.affine import affine
 from sardonyx.kernel.c99.print_calls import (
     calls_of,
@@ -156,7 +157,17 @@ def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> li
     inner = print_strip(one, names, lane, here, str(LANES))
     head = f"for (int64_t {strip} = {start}; {strip} < {n}; {strip} += {LANES}) {{"
     loops = [head, *inner, "}"]
-    if not isinstance(axis.extent, int) or axis.extent % LANES:
+    whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
+    if not whole and at_least(axis.extent, LANES) and start == "0" and _lies_apart(s, axis):
+        loops = [
+            f"int64_t {strip} = 0;",
+            f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{",
+            *inner,
+            "}",
+            f"{strip} = {n} - {LANES}; /* some of these again */",
+            *inner,
+        ]
+    elif not whole:
         names.given = there
         element, (value,) = evaluate(names, [s.expr])
         value = bare(stored(names, value, s.expr, s.buffer))
@@ -172,6 +183,14 @@ def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> li
         ]
     names.given = given
     return ["{", *alone, *heads, *before, *loops, *["}"] * len(heads), "}"]
+
+
+def _lies_apart(s: Compute | Store, axis: Axis) -> bool:
+    """Whether what s reads along its axis is sure to lie elsewhere than what it writes: elements of
+    the same size may be overwritten in place (plan/kernels.py)."""
+    loads = [e for e in walk(s.expr) if isinstance(e, Load)]
+    free, bits = free_axes(*loads), s.buffer.dtype.bits
+    return all(e.dtype.bits != bits for e in loads if axis in free[id(e)])
 
 
 def print_alone(s: Compute, names: Writer) -> list[str]:
