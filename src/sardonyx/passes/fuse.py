@@ -27,6 +27,7 @@ from sardonyx.ops.winograd import NAME as WINOGRAD
 from sardonyx.passes.choices import is_short
 from sardonyx.passes.constants import drop_unused
 from sardonyx.passes.factors import is_chosen, is_packed_by, scales, still_walks
+from sardonyx.passes.finished import integer_sums, is_narrow, is_tile, turns
 from sardonyx.passes.groups import is_split, split_index, split_like
 from sardonyx.passes.program import Launch, Program
 from sardonyx.passes.tables import looks_up
@@ -35,7 +36,6 @@ CHEAP = 4  # arithmetic operations that may be done again at each reader
 LONG = 10  # arithmetic operations that need whole vectors
 LONGEST = 40  # those that need several: sums that become bytes are finished a vector at a time
 VECTORS = 64  # elements that are worth a launch of their own, if that takes them in vectors
-FEW, MANY = 8, 4096  # filters that fill no vector of sums; elements for which that counts
 
 
 def fuse(program: Program) -> Program:
@@ -243,12 +243,12 @@ def _allowed(last: Compute, length: int, use: _Use, alone: bool, siblings: int) 
         once = is_chosen(e) and _takes_each(use, last)
         scaled = scales(e) and is_packed_by(use.compute, use.loads)
         return length == 1 and alone and (once or scaled)
-    if _is_tile(e) and (siblings > 1 or _turns(last, use)):
+    if is_tile(e) and (siblings > 1 or turns(last, use.compute, use.loads)):
         return False
-    if _is_narrow(last) and _cost(use.compute.expr) >= LONG:
+    if is_narrow(last) and _cost(use.compute.expr) >= LONG:
         return False
     small = use.compute.buffer.dtype.bits < 32
-    if small and _integer_sums(e) and _cost(use.compute.expr) >= LONGEST:
+    if small and integer_sums(e) and _cost(use.compute.expr) >= LONGEST:
         return False
     if _has_fold(e) and near_of(use.compute) is not None:
         return False
@@ -302,43 +302,6 @@ def _points(axes: tuple[Axis, ...]) -> Dim:
 
 def _has_fold(e: Expr) -> bool:
     return any(isinstance(x, Fold | Iterate) for x in walk(e))
-
-
-def _is_tile(e: Expr) -> bool:
-    """Whether it is an integer convolution, which register tiles compute: in one launch with a pool
-    it would have no layout."""
-    return any(len(x.axes) >= 3 for x in _integer_sums(e))
-
-
-def _turns(last: Compute, use: _Use) -> bool:
-    """Whether a convolution of bytes would be stored with places side by side that are neither its
-    channels nor its last dimension: register tiles, whose lanes are channels, do not."""
-    inner, own = _innermost(use.compute.axes), _innermost(last.axes)
-    axes = last.axes[is_split(last.buffer) :]  # what it stores by groups is read without them
-    places = [(d, i) for x in use.loads for d, i in enumerate(x.index)]
-    dims = {d for d, i in places if inner is not None and inner in walk(i)}
-    bytes_ = any(isinstance(x, Load) and x.dtype is t.uint8 for x in walk(last.expr))
-    return bytes_ and not dims <= {1, *(d for d, a in enumerate(axes) if a is own)}
-
-
-def _innermost(axes: Sequence[Axis]) -> Axis | None:
-    """The last axis of more than one place."""
-    return next((a for a in reversed(axes) if a.extent != 1), None)
-
-
-def _integer_sums(e: Expr) -> list[Fold]:
-    """The sums of products of integers."""
-    folds = [x for x in walk(e) if isinstance(x, Fold)]
-    return [x for x in folds if x.kind == "dot" and x.dtype is t.int32]
-
-
-def _is_narrow(s: Compute) -> bool:
-    """Whether it is a convolution to few filters, whose sums would be finished few at a time."""
-    folds = [x for x in walk(s.expr) if isinstance(x, Fold) and x.kind == "dot"]
-    points, filters = _points(s.axes), s.axes[1].extent if len(s.axes) > 2 else MANY
-    large = isinstance(points, int) and points >= MANY
-    few = isinstance(filters, int) and filters <= FEW
-    return large and few and any(x.dtype is t.float32 and len(x.axes) >= 3 for x in folds)
 
 
 def _cost(e: Expr) -> int:

@@ -60,7 +60,7 @@ MOST = 32  # windows' rows that stand one behind the other
 
 
 def split_maxima(program: Program) -> Program:
-    """Each maximum over windows in two steps."""
+    """Each maximum over windows, and each sum of bytes, in two steps."""
     return in_loops(program, _steps)
 
 
@@ -248,7 +248,8 @@ def _windows(s: Compute) -> _Windows | None:
     inner = tuple(a.extent for a in s.axes[at + 1 :])
     dtype = fold.dtype if adds else RANKS[x.dtype][0] if x.dtype in RANKS else x.dtype
     column = Buffer("col", dtype, (along.size, *inner))
-    outside = cast(x.default or const(0, x.dtype), dtype) if adds else None
+    absent = const(0, x.dtype) if x.default is None else x.default
+    outside = cast(absent, dtype) if adds else None
     return _Windows(s, fold, x, tuple(above), along, column, outside)
 
 

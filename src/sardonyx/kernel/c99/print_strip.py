@@ -155,32 +155,20 @@ def print_rounded(s: Compute | Store, axes: Sequence[Axis], names: Writer) -> li
     here = f"const int64_t {i} = {strip} + {lane};"
     there = dict(names.given)
     inner = print_strip(one, names, lane, here, str(LANES))
-    head = f"for (int64_t {strip} = {start}; {strip} < {n}; {strip} += {LANES}) {{"
-    loops = [head, *inner, "}"]
-    whole = isinstance(axis.extent, int) and axis.extent % LANES == 0
-    if not whole and at_least(axis.extent, LANES) and start == "0" and _lies_apart(s, axis):
-        loops = [
-            f"int64_t {strip} = 0;",
-            f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{",
-            *inner,
-            "}",
-            f"{strip} = {n} - {LANES}; /* some of these again */",
-            *inner,
-        ]
-    elif not whole:
-        names.given = there
-        element, (value,) = evaluate(names, [s.expr])
-        value = bare(stored(names, value, s.expr, s.buffer))
-        loops = [
-            f"int64_t {strip} = {start};",
-            f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{",
-            *inner,
-            "}",
-            f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{",
-            *element,
-            f"{one.target} = {value};",
-            "}",
-        ]
+    if isinstance(axis.extent, int) and axis.extent % LANES == 0:
+        head = f"for (int64_t {strip} = {start}; {strip} < {n}; {strip} += {LANES}) {{"
+        loops = [head, *inner, "}"]
+    else:
+        head = f"for (; {strip} + {LANES} <= {n}; {strip} += {LANES}) {{"
+        loops = [f"int64_t {strip} = {start};", head, *inner, "}"]
+        if at_least(axis.extent, LANES) and start == "0" and _lies_apart(s, axis):
+            loops += [f"{strip} = {n} - {LANES}; /* some of these again */", *inner]
+        else:
+            names.given = there
+            element, (value,) = evaluate(names, [s.expr])
+            value = bare(stored(names, value, s.expr, s.buffer))
+            each = f"for (int64_t {i} = {strip}; {i} < {n}; {i}++) {{"
+            loops += [each, *element, f"{one.target} = {value};", "}"]
     names.given = given
     return ["{", *alone, *heads, *before, *loops, *["}"] * len(heads), "}"]
 
