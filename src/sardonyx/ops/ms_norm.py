@@ -10,21 +10,9 @@ from sardonyx.ops.norm import inverse_deviation, layer_normalization, mean_along
 from sardonyx.ops.registry import operator
 from sardonyx.types import DType
 
-
-@operator("LayerNormalization", 1, accuracy="rounding")
-@operator("LayerNormalization", 1, domain=DOMAIN, accuracy="rounding")
-def layer_normalization_1(
-    k: Builder,
-    x: Tensor,
-    scale: Tensor,
-    b: Tensor | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """What ONNX Runtime took under this name before operator set 17 had it."""
-    return layer_normalization(k, x, scale, b, axis=axis, epsilon=epsilon, stash_type=stash_type)
+# What ONNX Runtime took under this name before operator set 17 had it.
+for _domain in ("", DOMAIN):
+    operator("LayerNormalization", 1, domain=_domain, accuracy="rounding")(layer_normalization)
 
 
 @operator("SimplifiedLayerNormalization", 1, accuracy="rounding")

@@ -20,7 +20,7 @@ from sardonyx.ops.common import (
     reduced_shape,
 )
 from sardonyx.ops.elementwise import root, square
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 from sardonyx.ops.sizes import quotient
 
 
@@ -172,23 +172,6 @@ def _grouped(k: Builder, x: Tensor, scale: Tensor, bias: Tensor, epsilon: float)
     return out
 
 
-@operator("BatchNormalization", 1, 6, accuracy="rounding")
-def batch_normalization_1(
-    k: Builder,
-    x: Tensor,
-    scale: Tensor,
-    b: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    *,
-    epsilon: float = 1e-5,
-    is_test: int = 0,
-    momentum: float = 0.9,
-    spatial: int = 1,
-) -> Tensor:
-    return batch_normalization_7(k, x, scale, b, mean, var, epsilon=epsilon, spatial=spatial)
-
-
 @operator("BatchNormalization", 7, accuracy="rounding")
 def batch_normalization_7(
     k: Builder,
@@ -208,19 +191,10 @@ def batch_normalization_7(
     return _batch(k, x, scale, b, mean, var, epsilon, channels=1 if spatial else x.rank - 1)
 
 
-@operator("BatchNormalization", 9, accuracy="rounding")
-def batch_normalization_9(
-    k: Builder,
-    x: Tensor,
-    scale: Tensor,
-    b: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-) -> Tensor:
-    return batch_normalization_7(k, x, scale, b, mean, var, epsilon=epsilon)
+operator("BatchNormalization", 1, 6, accuracy="rounding")(
+    version_of(batch_normalization_7, is_test=0)
+)
+operator("BatchNormalization", 9, accuracy="rounding")(version_of(batch_normalization_7, "spatial"))
 
 
 @operator("BatchNormalization", 14, 15, accuracy="rounding")

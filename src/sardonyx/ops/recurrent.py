@@ -8,42 +8,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, cast
 from sardonyx.ops.recurrent_activation import Activation, functions
 from sardonyx.ops.recurrent_cell import Cell, Given, Matrices, run
-from sardonyx.ops.registry import operator
-
-
-@operator("RNN", 1, accuracy="approximate")
-def rnn_1(
-    k: Builder,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] = ("Tanh", "Tanh"),
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
-    return rnn(
-        k,
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-    )
+from sardonyx.ops.registry import operator, version_of
 
 
 @operator("RNN", 7, 14, 22, accuracy="approximate")
@@ -81,78 +46,6 @@ def rnn(
         return [k.compute(h.shape, element, cell.wide)]
 
     return run(cell, [initial_h], step)
-
-
-@operator("GRU", 1, accuracy="approximate")
-def gru_1(
-    k: Builder,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "foward",
-    hidden_size: int | None = None,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
-    return gru(
-        k,
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-    )
-
-
-@operator("GRU", 3, accuracy="approximate")
-def gru_3(
-    k: Builder,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    linear_before_reset: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
-    return gru(
-        k,
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        linear_before_reset=linear_before_reset,
-    )
 
 
 @operator("GRU", 7, 14, 22, accuracy="approximate")
@@ -212,47 +105,6 @@ def gru(
         return [k.compute(h.shape, element, cell.wide)]
 
     return run(cell, [initial_h], step)
-
-
-@operator("LSTM", 1, accuracy="approximate")
-def lstm_1(
-    k: Builder,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None = None,
-    sequence_lens: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    initial_c: Tensor | None = None,
-    p: Tensor | None = None,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    input_forget: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:
-    return lstm(
-        k,
-        x,
-        w,
-        r,
-        b,
-        sequence_lens,
-        initial_h,
-        initial_c,
-        p,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        activations=activations,
-        clip=clip,
-        direction=direction,
-        hidden_size=hidden_size,
-        input_forget=input_forget,
-    )
 
 
 @operator("LSTM", 7, 14, 22, accuracy="approximate")
@@ -323,3 +175,12 @@ def long_short_term(
         return [k.compute(h.shape, shown, cell.wide), memory]
 
     return run(cell, initial, step)
+
+
+operator("RNN", 1, accuracy="approximate")(version_of(rnn, "layout", output_sequence=0))
+_gru_3 = version_of(gru, "layout", output_sequence=0)
+operator("GRU", 3, accuracy="approximate")(_gru_3)
+operator("GRU", 1, accuracy="approximate")(
+    version_of(_gru_3, "linear_before_reset", direction="foward")  # as the schema spells it
+)
+operator("LSTM", 1, accuracy="approximate")(version_of(lstm, "layout", output_sequence=0))

@@ -110,6 +110,22 @@ def attributes_of(define: Definition) -> Callable[[Defined], Defined]:
     return take
 
 
+def version_of(define: Definition, *without: str, **others: Any) -> Definition:
+    """Another version of an operator: without some attributes of `define`, with `others` as
+    defaults. Attributes that `define` has not are taken and change nothing."""
+    theirs = signature(define).parameters
+    kept = [p for name, p in theirs.items() if name not in (*without, *others)]
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=v) for name, v in others.items()]
+
+    def other(*inputs: Any, **attributes: Any) -> Any:
+        given = {**others, **attributes}
+        return define(*inputs, **{name: v for name, v in given.items() if name in theirs})
+
+    other.__signature__ = Signature([*kept, *more])  # type: ignore[attr-defined]  # inspect's
+    other.__module__ = define.__module__
+    return other
+
+
 _SIZED: dict[tuple[str, str, int], tuple[str, str]] = {}
 _REFUSED: dict[tuple[str, str, int], str] = {}
 
