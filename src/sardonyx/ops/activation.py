@@ -10,7 +10,7 @@ from sardonyx.kernel import elementary as fn
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Expr, alu, cast, where
 from sardonyx.ops.common import broadcast_shapes, elementwise, maximum, minimum
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 
 LOWEST, HIGHEST = -3.4028234663852886e38, 3.4028234663852886e38  # of float32
 
@@ -50,11 +50,6 @@ def elu(k: Builder, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return elementwise(k, lambda e: where(e < 0, fn.expm1(e) * alpha, e), x)
 
 
-@operator("Selu", 1, accuracy="approximate")
-def selu_1(k: Builder, x: Tensor, *, alpha: float = 1.6732, gamma: float = 1.0507) -> Tensor:
-    return selu(k, x, alpha=alpha, gamma=gamma)
-
-
 @operator("Selu", 6, 22, accuracy="approximate")
 def selu(
     k: Builder,
@@ -64,6 +59,9 @@ def selu(
     gamma: float = 1.05070102214813232421875,
 ) -> Tensor:
     return elementwise(k, lambda e: where(e <= 0, fn.expm1(e) * alpha, e) * gamma, x)
+
+
+operator("Selu", 1, accuracy="approximate")(version_of(selu, alpha=1.6732, gamma=1.0507))
 
 
 @operator("Celu", 12, 28, accuracy="approximate")

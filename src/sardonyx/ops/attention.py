@@ -20,75 +20,13 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, cast, lift, where, widen
 from sardonyx.ops.common import compute_type, need_dtype
 from sardonyx.ops.ms_attention import Heads, check_heads, heads_of, of_tensor, with_past
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 from sardonyx.ops.sizes import agree, is_negative, numbers
 from sardonyx.types import DType
 
 INFINITY = float("inf")
 Bias = Callable[..., Expr]  # of (batch, head of keys, head that shares it, query, key)
 RAW, CAPPED, BIASED, WEIGHTS = range(4)  # what qk_matmul_output_mode asks for
-
-
-@operator("Attention", 23, accuracy="approximate")
-def attention_23(
-    k: Builder,
-    q: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    past_key: Tensor | None = None,
-    past_value: Tensor | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> tuple[Tensor | None, ...]:
-    parts = _parts(k, q, key, value, past_key, past_value, q_num_heads, kv_num_heads)
-    mask = _Mask(attn_mask, None, _before(parts, past_key, None), bool(is_causal), -1, -1)
-    how = _How(scale, softcap, softmax_precision, qk_matmul_output_mode)
-    return _attention(k, q, parts, mask, how)
-
-
-@operator("Attention", 24, accuracy="approximate")
-def attention_24(
-    k: Builder,
-    q: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    past_key: Tensor | None = None,
-    past_value: Tensor | None = None,
-    nonpad_kv_seqlen: Tensor | None = None,
-    *,
-    is_causal: int = 0,
-    kv_num_heads: int | None = None,
-    q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: int | None = None,
-) -> tuple[Tensor | None, ...]:
-    return attention(
-        k,
-        q,
-        key,
-        value,
-        attn_mask,
-        past_key,
-        past_value,
-        nonpad_kv_seqlen,
-        is_causal=is_causal,
-        kv_num_heads=kv_num_heads,
-        q_num_heads=q_num_heads,
-        qk_matmul_output_mode=qk_matmul_output_mode,
-        scale=scale,
-        softcap=softcap,
-        softmax_precision=softmax_precision,
-    )
 
 
 @operator("Attention", 25, accuracy="approximate")
@@ -123,6 +61,11 @@ def attention(
     )
     how = _How(scale, softcap, softmax_precision, qk_matmul_output_mode)
     return _attention(k, q, parts, mask, how)
+
+
+_attention_24 = version_of(attention, "left_window_size", "right_window_size")
+operator("Attention", 24, accuracy="approximate")(_attention_24)
+operator("Attention", 23, accuracy="approximate")(version_of(_attention_24, "nonpad_kv_seqlen"))
 
 
 @dataclass(frozen=True, slots=True)

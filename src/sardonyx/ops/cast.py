@@ -6,7 +6,7 @@ from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import cast
 from sardonyx.ops.common import need_dtype
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 from sardonyx.types import DTYPES, DType
 
 
@@ -24,38 +24,27 @@ def cast_1(k: Builder, x: Tensor, *, to: str) -> Tensor:
     return converted(k, x, dtype)
 
 
-@operator("Cast", 6, 9, 13)
-def cast_6(k: Builder, x: Tensor, *, to: int) -> Tensor:
-    return converted(k, x, need_dtype(to))
-
-
-@operator("Cast", 19, 21, 23)
-def cast_19(k: Builder, x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
-    """`saturate` concerns the 8-bit float types only."""
-    return converted(k, x, need_dtype(to), saturate)
-
-
 @operator("Cast", 24, 25, 28)
-def cast_24(k: Builder, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
+def cast_to(k: Builder, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """`round_mode` concerns float8e8m0 only."""
     return converted(k, x, need_dtype(to), saturate, round_mode)
 
 
-@operator("CastLike", 15)
-def cast_like_15(k: Builder, x: Tensor, target_type: Tensor) -> Tensor:
-    return converted(k, x, target_type.dtype)
-
-
-@operator("CastLike", 19, 21, 23)
-def cast_like_19(k: Builder, x: Tensor, target_type: Tensor, *, saturate: int = 1) -> Tensor:
-    return converted(k, x, target_type.dtype, saturate)
+_cast_19 = version_of(cast_to, "round_mode")
+operator("Cast", 19, 21, 23)(_cast_19)
+operator("Cast", 6, 9, 13)(version_of(_cast_19, "saturate"))
 
 
 @operator("CastLike", 24, 25)
-def cast_like_24(
+def cast_like(
     k: Builder, x: Tensor, target_type: Tensor, *, saturate: int = 1, round_mode: str = "up"
 ) -> Tensor:
     return converted(k, x, target_type.dtype, saturate, round_mode)
+
+
+_cast_like_19 = version_of(cast_like, "round_mode")
+operator("CastLike", 19, 21, 23)(_cast_like_19)
+operator("CastLike", 15)(version_of(_cast_like_19, "saturate"))
 
 
 def converted(

@@ -12,7 +12,7 @@ from sardonyx.errors import InvalidModel, UnsupportedModel
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import cast, where
 from sardonyx.ops.common import compute_type, need_dtype
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 from sardonyx.ops.sizes import ceil_div
 from sardonyx.types import Array
 
@@ -20,13 +20,6 @@ from sardonyx.types import Array
 @operator("Constant", 1, 9)
 def constant_1(k: Builder, *, value: Array) -> Tensor:
     return _table(k, value)
-
-
-@operator("Constant", 11)
-def constant_11(
-    k: Builder, *, value: Array | None = None, sparse_value: Array | None = None
-) -> Tensor:
-    return constant(k, value=value, sparse_value=sparse_value)
 
 
 @operator("Constant", 12, 13, 19, 21, 23, 24, 25)
@@ -59,6 +52,14 @@ def constant(
     return _table(k, found[0])
 
 
+operator("Constant", 11)(
+    version_of(
+        constant, "value_float", "value_floats", "value_int", "value_ints", "value_string",
+        "value_strings",
+    )
+)  # fmt: skip
+
+
 def _table(k: Builder, value: Array) -> Tensor:
     table = k.constant(value)
     return k.compute(table.shape, lambda *i: table[i], table.dtype)
@@ -79,11 +80,6 @@ def eye_like(b: Builder, x: Tensor, *, dtype: int | None = None, k: int = 0) -> 
     return b.compute(x.shape, lambda i, j: (j - i).eq(k), result)
 
 
-@operator("Range", 11)
-def range_11(k: Builder, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    return range_(k, start, limit, delta)
-
-
 @operator("Range", 27)
 def range_(
     k: Builder, start: Tensor, limit: Tensor, delta: Tensor, *, stash_type: int = 1
@@ -97,6 +93,9 @@ def range_(
         lambda i: start[()] + cast(i, dtype) * delta[()],
         start.dtype,
     )
+
+
+operator("Range", 11)(version_of(range_, "stash_type"))
 
 
 def _steps(start: Tensor, limit: Tensor, delta: Tensor) -> Dim:

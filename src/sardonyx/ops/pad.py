@@ -11,7 +11,7 @@ from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, Operand, alu, lift, where
 from sardonyx.ops.common import maximum, minimum, normalize_axes, normalize_axis
 from sardonyx.ops.index import replaced
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 
 
 @operator("Pad", 1)
@@ -33,18 +33,6 @@ def pad_2(
     return _pad(k, data, pads, mode, value)
 
 
-@operator("Pad", 11, 13)
-def pad_11(
-    k: Builder,
-    data: Tensor,
-    pads: Tensor,
-    constant_value: Tensor | None = None,
-    *,
-    mode: str = "constant",
-) -> Tensor:
-    return _pad_axes(k, data, pads, constant_value, None, mode)
-
-
 @operator("Pad", 18, 19, 21, 23, 24, 25)
 def pad(
     k: Builder,
@@ -55,17 +43,6 @@ def pad(
     *,
     mode: str = "constant",
 ) -> Tensor:
-    return _pad_axes(k, data, pads, constant_value, axes, mode)
-
-
-def _pad_axes(
-    k: Builder,
-    data: Tensor,
-    pads: Tensor,
-    constant_value: Tensor | None,
-    axes: Tensor | None,
-    mode: str,
-) -> Tensor:
     given = pads.known()
     at = range(data.rank) if axes is None else normalize_axes(axes.ints(), data.rank)
     if len(given) != 2 * len(at):
@@ -75,6 +52,9 @@ def _pad_axes(
         both[a], both[data.rank + a] = given[n], given[len(at) + n]
     value = 0 if constant_value is None else constant_value.reshaped(())[()]
     return _pad(k, data, both, mode, value)
+
+
+operator("Pad", 11, 13)(version_of(pad, "axes"))
 
 
 def _pad(k: Builder, x: Tensor, pads: Sequence[Dim], mode: str, value: Operand) -> Tensor:

@@ -10,25 +10,11 @@ from sardonyx.errors import InvalidModel, Undetermined
 from sardonyx.kernel.build import Builder, Tensor
 from sardonyx.kernel.expr import Axis, Expr, alu, cast, lift
 from sardonyx.ops.common import maximum, minimum, need_dtype, normalize_axis
-from sardonyx.ops.registry import operator
+from sardonyx.ops.registry import operator, version_of
 from sardonyx.ops.sizes import agree, ceil_div
 from sardonyx.types import DType
 
 Place: TypeAlias = Callable[[tuple[Axis, ...]], tuple[Expr, ...]]
-
-
-@operator("QuantizeLinear", 10)
-def quantize_linear_10(
-    k: Builder, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None
-) -> Tensor:
-    return quantize_linear(k, x, y_scale, y_zero_point)
-
-
-@operator("QuantizeLinear", 13)
-def quantize_linear_13(
-    k: Builder, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1
-) -> Tensor:
-    return quantize_linear(k, x, y_scale, y_zero_point, axis=axis)
 
 
 @operator("QuantizeLinear", 19)
@@ -71,6 +57,13 @@ def quantize_linear(
     return k.compute(x.shape, element, dtype)
 
 
+_quantize_linear_13 = version_of(
+    quantize_linear, "block_size", "output_dtype", "precision", "saturate"
+)
+operator("QuantizeLinear", 13)(_quantize_linear_13)
+operator("QuantizeLinear", 10)(version_of(_quantize_linear_13, "axis"))
+
+
 def quantized(value: Expr, zero_point: Expr | None, dtype: DType, saturate: bool = True) -> Expr:
     """saturate(round(value) + zero_point) of a float32; floats are not rounded before the end."""
     value = alu("rint", value) if dtype.is_integer else value
@@ -78,20 +71,6 @@ def quantized(value: Expr, zero_point: Expr | None, dtype: DType, saturate: bool
     if dtype.is_integer and dtype.is_storage:  # their casts keep the low bits
         value = minimum(maximum(value, dtype.min), dtype.max)
     return cast(value, dtype, saturate)
-
-
-@operator("DequantizeLinear", 10)
-def dequantize_linear_10(
-    k: Builder, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None
-) -> Tensor:
-    return dequantize_linear(k, x, x_scale, x_zero_point)
-
-
-@operator("DequantizeLinear", 13, 19)
-def dequantize_linear_13(
-    k: Builder, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None, *, axis: int = 1
-) -> Tensor:
-    return dequantize_linear(k, x, x_scale, x_zero_point, axis=axis)
 
 
 @operator("DequantizeLinear", 21)
@@ -122,6 +101,11 @@ def dequantize_linear(
         return cast(value, t.float32) * cast(x_scale[scale(i)], t.float32)
 
     return k.compute(x.shape, element, dtype)
+
+
+_dequantize_linear_13 = version_of(dequantize_linear, "block_size", "output_dtype")
+operator("DequantizeLinear", 13, 19)(_dequantize_linear_13)
+operator("DequantizeLinear", 10)(version_of(_dequantize_linear_13, "axis"))
 
 
 def _check_zero_point(k: Builder, zero_point: Tensor | None, scale: Tensor) -> None:

@@ -111,8 +111,8 @@ def attributes_of(define: Definition) -> Callable[[Defined], Defined]:
 
 
 def version_of(define: Definition, *without: str, **others: Any) -> Definition:
-    """Another version of an operator: without some attributes of `define`, with `others` as
-    defaults. Attributes that `define` has not are taken and change nothing."""
+    """Another version of an operator: without some attributes or last inputs of `define`, with
+    `others` as defaults. Attributes that `define` has not are taken and change nothing."""
     theirs = signature(define).parameters
     kept = [p for name, p in theirs.items() if name not in (*without, *others)]
     more = [Parameter(name, Parameter.KEYWORD_ONLY, default=v) for name, v in others.items()]
