@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sardonyx.errors import InvalidModel
 from sardonyx.kernel import elementary as fn
@@ -14,6 +15,7 @@ from sardonyx.ops.conv import conv
 from sardonyx.ops.matmul import gemm
 from sardonyx.ops.ms_common import contrib
 from sardonyx.ops.recurrent_activation import TABLE
+from sardonyx.ops.registry import attributes_of
 
 
 @contrib("Gelu", "approximate")
@@ -43,6 +45,7 @@ def quick_gelu(k: Builder, x: Tensor, *, alpha: float = 1.702) -> Tensor:
 
 
 @contrib("FusedConv", "approximate")
+@attributes_of(conv)
 def fused_conv(
     k: Builder,
     x: Tensor,
@@ -52,26 +55,10 @@ def fused_conv(
     *,
     activation: str | None = None,
     activation_params: Sequence[float] | None = None,
-    auto_pad: str = "NOTSET",
-    dilations: Sequence[int] | None = None,
-    group: int = 1,
-    kernel_shape: Sequence[int] | None = None,
-    pads: Sequence[int] | None = None,
-    strides: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """activation(Conv(x, w, b) + z)."""
-    y = conv(
-        k,
-        x,
-        w,
-        b,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        kernel_shape=kernel_shape,
-        pads=pads,
-        strides=strides,
-    )
+    y = conv(k, x, w, b, **attributes)
     apply = named_activation(activation, activation_params or ())
     k.need_shape(z, y.shape, "Z")
     if z is not None:
@@ -80,6 +67,7 @@ def fused_conv(
 
 
 @contrib("FusedGemm", "approximate")
+@attributes_of(gemm)
 def fused_gemm(
     k: Builder,
     a: Tensor,
@@ -90,14 +78,11 @@ def fused_gemm(
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     activation_gamma: float | None = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
+    **attributes: Any,
 ) -> Tensor:
     """activation(Gemm(a, b, c))."""
     given = [p for p in (activation_alpha, activation_beta, activation_gamma) if p is not None]
-    y = gemm(k, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    y = gemm(k, a, b, c, **attributes)
     return elementwise(k, named_activation(activation, given), y)
 
 

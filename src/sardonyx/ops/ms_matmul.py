@@ -19,14 +19,8 @@ from sardonyx.ops.matmul import matmul, scaled
 from sardonyx.ops.ms_common import contrib, refuse
 from sardonyx.ops.qlinear import at_axis, matmul_integer
 from sardonyx.ops.quantize import quantized
+from sardonyx.ops.registry import version_of
 from sardonyx.ops.sizes import agree, ceil_div
-
-
-@contrib("TransposeMatMul", "rounding")
-def transpose_matmul(
-    k: Builder, a: Tensor, b: Tensor, *, alpha: float = 1.0, transA: int = 0, transB: int = 0
-) -> Tensor:
-    return fused_matmul(k, a, b, alpha=alpha, transA=transA, transB=transB)
 
 
 @contrib("FusedMatMul", "rounding")
@@ -60,6 +54,9 @@ def fused_matmul(
         return scaled(product, alpha)
 
     return k.compute((*batch, rows, columns), element, a.dtype)
+
+
+contrib("TransposeMatMul", "rounding")(version_of(fused_matmul, "transBatchA", "transBatchB"))
 
 
 def _order(rank: int, swap: int, move: int) -> list[int]:
