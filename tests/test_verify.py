@@ -187,6 +187,13 @@ def test_guards_are_checked_only_where_they_may_be_outside() -> None:
     assert unproven(kernel(k, out, x))[load] == (1,)
 
 
+@pytest.mark.parametrize(("beyond", "mode"), [(0, "proven"), (1, "guard")])
+def test_a_guard_that_is_never_needed_goes(beyond: int, mode: str) -> None:
+    x, k = x_of(n, h), Builder(1)
+    out = k.compute((n, h + beyond), lambda i, j: x.guard((i, j)))
+    assert modes(settle(kernel(k, out, x))[0]) == [mode]
+
+
 def test_the_condition_of_an_if_is_lost_when_its_body_changes_what_it_read() -> None:
     def build(changed: bool) -> int:
         x, k = x_of(n), Builder(1)

@@ -1,7 +1,8 @@
 """The verifier: legality, and the proof that every `proven` load is in bounds.
 
     verify(kernel)   InternalError where a rule of kernel/legal.py is broken
-    settle(kernel)   verify, then prove; what stays unproven becomes a trap
+    settle(kernel)   verify, then prove; what stays unproven becomes a trap, and a guard that is
+                     never needed goes
     checks(load)     the dimensions of one load that need a check at run time, wherever it stands
     unproven(kernel) the same for every load, with the conditions under which it is evaluated
 
@@ -30,6 +31,7 @@ from sardonyx.kernel.expr import (
     Iterate,
     Load,
     Local,
+    Mode,
     Where,
 )
 from sardonyx.kernel.forms import Facts, Forms, with_fact
@@ -70,20 +72,26 @@ def _astray(kernel: Kernel) -> Iterator[str]:
 
 
 def settle(kernel: Kernel) -> tuple[Kernel, int]:
-    """The kernel with each `proven` load that is not provable made a trap, and their number.
+    """The kernel with each `proven` load that is not provable made a trap, and their number; and
+    with each `guard` that is within bounds wherever it stands made proven.
 
     A kernel whose sizes are all numbers must be provable: InternalError names the load.
     """
     verify(kernel)
-    failed = {e: dims for e, dims in unproven(kernel).items() if e.mode == "proven" and dims}
-    if not failed:
-        return kernel, 0
-    if not _symbolic(kernel):
+    left = unproven(kernel)
+    failed = {e: dims for e, dims in left.items() if e.mode == "proven" and dims}
+    if failed and not _symbolic(kernel):
         load, dims = next(iter(failed.items()))
         raise InternalError(f"{kernel.name}: {_describe(load, dims)} is not proven in bounds")
+    modes: dict[Load, Mode] = dict.fromkeys(failed, "trap")
+    modes |= {
+        e: "proven" for e, dims in left.items() if e.mode == "guard" and not dims and not checks(e)
+    }
+    if not modes:
+        return kernel, 0
     made: dict[Expr, Expr] = {}
     for e in walk(*(e for s in statements(kernel.body) for e in expressions(s))):
-        made[e] = _remade(e, failed, made)
+        made[e] = _remade(e, modes, made)
     body = tuple(mapped(s, made.__getitem__, lambda b: b) for s in kernel.body)
     return replace(kernel, body=body), len(failed)
 
@@ -256,13 +264,13 @@ def _describe(load: Load, dims: tuple[int, ...]) -> str:
     return f"the load of {load.buffer.name}[{shape}] at {index}"
 
 
-def _remade(e: Expr, failed: Mapping[Load, object], made: Mapping[Expr, Expr]) -> Expr:
-    if all(made[c] is c for c in children(e)) and e not in failed:
+def _remade(e: Expr, modes: Mapping[Load, Mode], made: Mapping[Expr, Expr]) -> Expr:
+    if all(made[c] is c for c in children(e)) and e not in modes:
         return e
     match e:
         case Load():
-            default = None if e.default is None else made[e.default]
-            mode = "trap" if e in failed else e.mode
+            mode = modes.get(e, e.mode)
+            default = made[e.default] if mode == "guard" and e.default is not None else None
             return Load(e.buffer, tuple(made[i] for i in e.index), mode, default)
         case Alu():
             return Alu(e.op, tuple(made[a] for a in e.args), e.dtype)
