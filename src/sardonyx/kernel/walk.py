@@ -6,7 +6,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import copysign
 
-from sardonyx.kernel.expr import Alu, Axis, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
+from sardonyx.kernel.expr import (
+    Alu,
+    Axis,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Local,
+    Size,
+    Where,
+)
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -117,3 +129,13 @@ def is_move(e: Expr) -> bool:
             case _:
                 return False
     return True
+
+
+def is_cut(e: Expr) -> bool:
+    """Whether e is an integer that a float may have become."""
+    match e:
+        case Cast(x):
+            return e.dtype.is_integer and (x.dtype.is_float or is_cut(x))
+        case Where(_, a, b) | Alu("min" | "max", (a, b)):
+            return is_cut(a) or is_cut(b)
+    return isinstance(e, Local) and e.dtype.is_integer

@@ -24,6 +24,12 @@ SX_FN double sx_max_f64(double a, double b) {
   return sx_greater(a, b);
 }
 
+/* An integer that a float became, as a float again: gcc 12 takes (float)(int)x for trunc(x), whose zeros have the
+   sign of x. */
+SX_OP float sx_whole_f32(float x) { return x + 0.0f; }
+
+SX_OP double sx_whole_f64(double x) { return x + 0.0; }
+
 /* a - b of a product a, without a subtraction that gcc 12 could make a vfmaddsub of, beside sums of products: it
    does so whatever -ffp-contract says. Of a NaN no more than that it is one is seen. */
 SX_OP float sx_minus_f32(float a, float b) { return a + sx_float_i32(sx_bits_f32(b) ^ INT32_MIN); }

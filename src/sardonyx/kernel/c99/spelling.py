@@ -146,8 +146,16 @@ def reinterpret(x: str, source: DType, target: DType) -> str:
     return x if c_type(source) == c_type(target) else f"(({c_type(target)}){x})"
 
 
-def cast(x: str, source: DType, target: DType, saturate: bool = True, toward: str = "up") -> str:
-    """x converted with one rounding, saturating into integers."""
+def cast(
+    x: str,
+    source: DType,
+    target: DType,
+    saturate: bool = True,
+    toward: str = "up",
+    cut: bool = False,
+) -> str:
+    """x converted with one rounding, saturating into integers. cut: x is an integer that a float
+    may have become."""
     if source is target:
         return x
     if target is t.bool_ and source.bits == 16 and source.is_float:
@@ -162,13 +170,18 @@ def cast(x: str, source: DType, target: DType, saturate: bool = True, toward: st
         whole = f"sx_i32_of_{suffix(source)}({x})" if source.is_float else x
         return f"(uint8_t)({whole} & {(1 << target.bits) - 1})"
     if target.is_storage:
-        word = _to_storage(x, source, suffix(target))
+        word = _to_storage(x, source, suffix(target), cut)
         return word if target.bits == 16 else f"{word[:-1]}, {_how(target, saturate, toward)})"
     if source.is_float and target.is_integer:
         return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
     if source is t.int64 and target is t.float64:
         return f"sx_f64_of_i64({x})"
-    return f"({c_type(target)}){x}"
+    return _as_float(x, target, cut) if target.is_float else f"({c_type(target)}){x}"
+
+
+def _as_float(x: str, target: DType, cut: bool) -> str:
+    text = f"({c_type(target)}){x}"
+    return f"sx_whole_{suffix(target)}({text})" if cut else text
 
 
 def _how(target: DType, saturate: bool, toward: str) -> str:
@@ -189,13 +202,13 @@ def _widened(x: str, source: DType) -> str:
     return f"(({low} ^ {half}) - {half})" if source.kind == "i" else low
 
 
-def _to_storage(x: str, source: DType, target: str) -> str:
+def _to_storage(x: str, source: DType, target: str, cut: bool) -> str:
     """A float of at most 16 bits, by way of a float32 rounded to odd where x is wider."""
     if source is t.float32:
         return f"sx_{target}_of_f32({x})"
     if source.bits == 64 and not source.is_float:
         return f"sx_{target}_of_f32(sx_odd_{suffix(source)}({x}))"
-    x = x if source is t.float64 else f"(double){x}"
+    x = x if source is t.float64 else _as_float(x, t.float64, cut)
     whole = f"sx_{target}_of_f64({x})"
     return whole if target in ("f16", "bf16") else f"sx_{target}_of_f32(sx_odd_f32({x}))"
 

@@ -26,10 +26,21 @@ from sardonyx.kernel.c99.write_folds import nest as nest
 from sardonyx.kernel.c99.write_folds import rolled as rolled
 from sardonyx.kernel.c99.writer import Writer as Writer
 from sardonyx.kernel.c99.writer import inside_text as inside_text
-from sardonyx.kernel.expr import Alu, Buffer, Cast, Const, Expr, Fold, Iterate, Load, Size, Where
+from sardonyx.kernel.expr import (
+    Alu,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Fold,
+    Iterate,
+    Load,
+    Size,
+    Where,
+)
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.ranges import SYMBOLIC, is_plain
-from sardonyx.kernel.walk import children, is_move, walk
+from sardonyx.kernel.walk import children, is_cut, is_move, walk
 
 LINE = 90  # a longer text gets a name
 CLIP = "sx_clip_f32("  # gives the canonical NaN
@@ -143,7 +154,7 @@ class Expression:
             case Load():
                 return self._element(e, block)
             case Cast(x, dtype, saturate, toward):
-                return cast(self.text(x, block), x.dtype, dtype, saturate, toward)
+                return cast(self.text(x, block), x.dtype, dtype, saturate, toward, is_cut(x))
             case Alu("bits", (x,), dtype):
                 return reinterpret(self.text(x, block), x.dtype, dtype)
             case Alu():
