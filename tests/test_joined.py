@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from nets import Net, check_any_batch, check_engines
+from targets import Target
 from test_passes import check, values
+from test_targets import check_net
 
 from sardonyx.native import NativeEngine
 from sardonyx.passes.lower import lower
@@ -166,3 +169,12 @@ def test_it_takes_no_more_memory_unless_there_is_room() -> None:
     assert size(long_lived, roomy=False) < size(long_lived, roomy=True)
     plane = 2 * 6 * 5 * 4
     assert size(fire, roomy=False) < plane * (128 + 128)  # what the parts and a copy take
+
+
+def test_c_that_reads_one_part_and_writes_another_has_no_warning(tmp_path: Path) -> None:
+    net = Net()
+    x = net.op("Relu", net.feed("x", values(1, 1, 16, 6, 5)))
+    for channels in (16, 32, 48):
+        x = net.op("Concat", x, net.op("Relu", conv(net, x, channels, 16)), axis=1)
+    net.give(net.op("Sigmoid", x))
+    check_net(net, Target("gcc", ("gcc", "-O1")), tmp_path / "source")

@@ -254,11 +254,19 @@ def _call(
     name = shared.name(function, launch.kernel.name)
     arguments = ["status"] if function.traps else []
     arguments += ["&threads"] if function.shares else []
-    for position, b in enumerate(function.pointers):
+    lie = [_place(number, launch, places, b) for b in function.pointers]
+    for position, (b, place) in enumerate(zip(function.pointers, lie, strict=True)):
         const = "const " if f"const {b.dtype.c} *" in _parameter(function, position) else ""
-        arguments.append(f"({const}{b.dtype.c} *)({_place(number, launch, places, b)})")
+        place = place if const or place not in lie[:position] else _reworded(place)
+        arguments.append(f"({const}{b.dtype.c} *)({place})")
     arguments += [places.size(d) for d in function.sizes]
     return wrapped(f"  {name}(", arguments, ");"), function.traps
+
+
+def _reworded(place: str) -> str:
+    """The same place in other words: of a launch that reads a part of a tensor and writes another,
+    gcc takes words that are the same for pointers that are not `restrict`."""
+    return place.replace("M + ", "c->memory + ", 1).replace("out[", "c->outputs[", 1)
 
 
 def _parameter(function: Function, position: int) -> str:

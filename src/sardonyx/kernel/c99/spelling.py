@@ -207,7 +207,9 @@ def _to_storage(x: str, source: DType, target: str, cut: bool) -> str:
     if source is t.float32:
         return f"sx_{target}_of_f32({x})"
     if source.bits == 64 and not source.is_float:
-        return f"sx_{target}_of_f32(sx_odd_{suffix(source)}({x}))"
+        odd = f"sx_odd_{suffix(source)}({x})"
+        odd = f"sx_whole_f32({odd})" if cut else odd
+        return f"sx_{target}_of_f32({odd})"
     x = x if source is t.float64 else _as_float(x, t.float64, cut)
     whole = f"sx_{target}_of_f64({x})"
     return whole if target in ("f16", "bf16") else f"sx_{target}_of_f32(sx_odd_f32({x}))"
