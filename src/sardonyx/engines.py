@@ -139,7 +139,8 @@ class StagedEngine:
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
-        made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
+        wide = (program for _, program in self._programs.wide)
+        made = (*self._runner.all_made(), *wide, *filter(None, self._programs.made.values()))
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return largest(engine.memory() for engine in made)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from sardonyx.errors import ModelError, Undetermined
 from sardonyx.feeds import Values
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, infer, value_inputs
 from sardonyx.passes.lower import lower
-from sardonyx.programs import Made, Programs, Shapes, shapes_of
+from sardonyx.programs import Made, Programs, Shapes, Wide, shapes_of
+from sardonyx.supposed import fits, supposed_for
 from sardonyx.types import Array, TensorType
 
 
@@ -34,9 +36,14 @@ def programs_of(
             heard(shapes_of(fed), values, made)
         return made
 
+    def suppose(fed: Mapping[str, Array]) -> Wide[Made] | None:
+        supposed = supposed_for(graph, fed)
+        return None if supposed is None else (partial(fits, supposed), make(supposed))
+
     inputs = frozenset(graph.inputs)
     tensors = inputs <= graph.types.keys()
-    return Programs(inputs if tensors else frozenset(), frozenset(value_inputs(graph)), program)
+    sizes = frozenset(value_inputs(graph))
+    return Programs(inputs if tensors else frozenset(), sizes, program, suppose=suppose)
 
 
 def whole_for(graph: Graph, fed: Mapping[str, Array], values: Values) -> Graph | None:

@@ -245,11 +245,10 @@ def _cast(value: Dim, dtype: DType) -> Dim:
 
 
 def _less(a: Dim, b: Dim) -> bool:
-    if at_least(b - a, 1):
-        return True
-    if at_least(a - b, 0):
-        return False
-    raise Undetermined(f"whether {a} < {b} depends on symbolic dims")
+    less = decided(b - a - 1)
+    if less is None:
+        raise Undetermined(f"whether {a} < {b} depends on symbolic dims")
+    return less
 
 
 def _equal(a: Dim, b: Dim) -> bool:
