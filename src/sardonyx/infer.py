@@ -15,7 +15,7 @@ operation's first input (TYPE_OF lists the operators for which that is wrong).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from weakref import WeakKeyDictionary

@@ -1,7 +1,7 @@
 """Graphs whose sizes follow from those of their inputs once something is supposed of these.
 
     made = supposed_for(graph, fed)    the graph for all sizes of which holds what holds of these
-    fits(made, fed)                    whether it is for these feeds
+    fits(made, fed)                    whether it is for these feeds (feeds.py)
 
 A decoder's mask has T places where its cache has P and there are S tokens: whether T and P + S
 broadcast is open, and supposing that they are equal settles it. So it is with positions of which
@@ -17,8 +17,8 @@ import numpy as np
 
 from sardonyx import types as t
 from sardonyx.dims import Dim, Sym, at_least, evaluate, supposing, symbol, symbols
-from sardonyx.errors import FeedError, ModelError, Undetermined
-from sardonyx.feeds import unified
+from sardonyx.errors import ModelError, Undetermined
+from sardonyx.feeds import types_of, unified
 from sardonyx.graph import Graph
 from sardonyx.infer import at_sizes, infer, undetermined, value_inputs
 from sardonyx.types import Array, TensorType
@@ -29,7 +29,7 @@ def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
     symbols leave open; None where there is none, or values of inputs decide sizes."""
     if not graph.symbols or value_inputs(graph):
         return None
-    dims = unified(graph, _types(graph, fed))
+    dims = unified(graph, types_of(graph, fed))
     zeros = [name for name, n in dims.items() if n == 0]
     graph = with_zeros(graph, zeros) if zeros else graph
     for name in zeros:
@@ -53,27 +53,11 @@ def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
     return None
 
 
-def fits(graph: Graph, fed: Mapping[str, Array]) -> bool:
-    """Whether the sizes of these feeds are what is supposed of them."""
-    types = _types(graph, fed)
-    try:
-        dims = unified(graph, types)
-    except FeedError:
-        return False
-    return (
-        all(graph.types[n].at(dims) == kind for n, kind in types.items())
-        and min(dims.values(), default=1) >= 1
-        and all(evaluate(fact, dims) >= 0 for fact in graph.supposed)
-    )
-
-
-def _types(graph: Graph, fed: Mapping[str, Array]) -> dict[str, TensorType]:
-    return {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
-
-
 def _solved(a: Dim, b: Dim, dims: Mapping[str, int]) -> tuple[str, Dim] | None:
     """A symbolic dim, and what it is where a and b are equal, or one of them is 1, as they are for
     these sizes; of at least 1 in any case."""
+    if not symbols(a) | symbols(b) <= dims.keys():
+        return None
     known = [evaluate(d, dims) for d in (a, b)]
     ones: list[tuple[Dim, Dim]] = [(d, 1) for d, n in zip((a, b), known, strict=True) if n == 1]
     for x, y in [(a, b)] if known[0] == known[1] else ones:
@@ -107,5 +91,3 @@ def _at(value: Array, sizes: Mapping[str, Dim]) -> Array:
     """An array of Dims with numbers in the place of symbols."""
     dims = TensorType(t.int64, tuple(value.flat)).at(sizes).shape or ()
     return np.array(dims, object).reshape(value.shape)
-
-

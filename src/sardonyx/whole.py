@@ -11,21 +11,22 @@ from dataclasses import replace
 from functools import partial
 
 from sardonyx.errors import ModelError, Undetermined
-from sardonyx.feeds import Values
+from sardonyx.feeds import Values, fits
 from sardonyx.graph import Graph
 from sardonyx.infer import bind, infer, value_inputs
 from sardonyx.passes.lower import lower
 from sardonyx.programs import Made, Programs, Shapes, Wide, shapes_of
-from sardonyx.supposed import fits, supposed_for
+from sardonyx.supposed import supposed_for
 from sardonyx.types import Array, TensorType
 
 
 def programs_of(
     graph: Graph,
     make: Callable[[Graph], Made],
-    heard: Callable[[Shapes, Values, Made], None] | None = None,
+    heard: Callable[[Shapes | None, Values, Made], None] | None = None,
 ) -> Programs[Made]:
-    """The programs of a graph, made of graphs; `heard` hears of each, and of what it is for."""
+    """The programs of a graph, made of graphs; `heard` hears of each, and of what it is for: no
+    shapes of one for all that its graph supposes."""
 
     def program(fed: Mapping[str, Array], values: Values) -> Made | None:
         whole = whole_for(graph, fed, values)
@@ -38,7 +39,12 @@ def programs_of(
 
     def suppose(fed: Mapping[str, Array]) -> Wide[Made] | None:
         supposed = supposed_for(graph, fed)
-        return None if supposed is None else (partial(fits, supposed), make(supposed))
+        if supposed is None:
+            return None
+        made = make(supposed)
+        if heard is not None:
+            heard(None, (), made)
+        return partial(fits, supposed), made
 
     inputs = frozenset(graph.inputs)
     tensors = inputs <= graph.types.keys()

@@ -34,9 +34,11 @@ def extreme(kind: str, a: Dim, b: Dim) -> Dim:
         return a if kind == "max" else b
     if at_least(b - a, 0):
         return b if kind == "max" else a
-    larger = decided(a - b) if isinstance(a, int) or isinstance(b, int) else None
-    if larger is not None:
-        return a if larger == (kind == "max") else b
+    if isinstance(a, int):
+        a, b = b, a
+    kept = decided(a - b if kind == "max" else b - a) if isinstance(b, int) else None
+    if kept is not None:
+        return a if kept else b
     first, second = sorted((a, b), key=str_dim)
     return atom(Extreme(kind, first, second))
 

@@ -25,7 +25,7 @@ class Supposed:
     sizes: Mapping[str, int] | None = None
 
 
-_CURRENT: ContextVar[Supposed] = ContextVar("supposed", default=Supposed())
+_CURRENT: ContextVar[Supposed | None] = ContextVar("supposed", default=None)
 
 
 @contextmanager
@@ -43,4 +43,4 @@ def supposing(
 
 def supposed() -> Supposed:
     """What is supposed here."""
-    return _CURRENT.get()
+    return _CURRENT.get() or Supposed()

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Poly, at_least, extreme, floordiv
+from sardonyx.dims import Dim, Poly, at_least, decided, extreme, floordiv
 from sardonyx.errors import Undetermined
 from sardonyx.kernel.arith import MEANING
 from sardonyx.kernel.expr import (
