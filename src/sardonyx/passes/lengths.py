@@ -4,22 +4,19 @@
       P, H, C                                      If any of the rows has the step:
       For n: For j: If step < lengths[n]: ..  =>     P, H, C, For n: ..
 
-A step that a row has not stores nothing of it, and what it computes is of no use: it reads the
-first place of the input, so that it does not trap either (ops/recurrent_cell.py).
+A step that a row has not stores nothing of it, and what it computes is of no use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from sardonyx.kernel.expr import Axis, Expr, Fold
+from sardonyx.kernel.expr import Axis, Expr, Fold, Load
 from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, expressions, statements
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import free_axes, walk
 from sardonyx.passes.program import Launch, Program
-
-RECURRENT = "LSTM", "GRU", "RNN"
 
 
 def end_early(program: Program) -> Program:
@@ -28,8 +25,6 @@ def end_early(program: Program) -> Program:
 
 
 def _launch(launch: Launch) -> Launch:
-    if not any(op.op_type in RECURRENT and not op.domain for op in launch.operations):
-        return launch
     kernel = launch.kernel
     body = tuple(_stmt(s, kernel) for s in kernel.body)
     return launch if body == kernel.body else replace(launch, kernel=replace(kernel, body=body))
@@ -71,14 +66,14 @@ def _condition(s: Stmt) -> tuple[Expr, Sequence[Axis]] | None:
 
 
 def _is_own(loop: For, kernel: Kernel) -> bool:
-    """Whether nothing else reads what a step computes."""
-    made = {s.buffer for s in loop.body if isinstance(s, Compute)}
+    """Whether what a step computes has no effect but by what the step stores."""
+    computed = [s for s in loop.body if isinstance(s, Compute)]
     inner = set(statements((loop,)))
     outer = [e for s in statements(kernel.body) if s not in inner for e in expressions(s)]
-    return made <= set(kernel.temporaries) - set(_read(outer))
+    read = {e.buffer.root for e in _loads(outer)}
+    traps = any(e.mode == "trap" for e in _loads([s.expr for s in computed]))
+    return not traps and {s.buffer for s in computed} <= set(kernel.temporaries) - read
 
 
-def _read(found: Sequence[Expr]) -> Iterator[object]:
-    from sardonyx.kernel.expr import Load
-
-    yield from (e.buffer.root for e in walk(*found) if isinstance(e, Load))
+def _loads(found: Sequence[Expr]) -> list[Load]:
+    return [e for e in walk(*found) if isinstance(e, Load)]
