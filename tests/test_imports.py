@@ -33,7 +33,7 @@ TABLE = {
     "model": f"errors beneath types onnx google {NUMERIC}",
     "divide": "graph ops",
     "infer": f"{IR} ops graph feeds numpy",
-    "supposed": f"{SIZES} graph feeds infer numpy",
+    "supposed": f"{SIZES} graph feeds infer passes numpy",
     "resolve": f"{SIZES} model graph ops infer settings onnx numpy",
     "extract": "errors types model resolve onnx",
     "plan": f"{IR} graph numpy",

@@ -63,7 +63,7 @@ class Undetermined(SardonyxError):
     """A size or a value is not known at this stage; concrete shapes or values would settle it.
 
     `tensor` names the operand whose value was asked for, where it was a value; equal: two Dims, if
-    their being equal would settle it.
+    their being equal would settle it, or one and None, if its being a number would.
     """
 
     def __init__(

@@ -20,7 +20,8 @@ from sardonyx.dims import Dim, Sym, at_least, evaluate, supposing, symbol, symbo
 from sardonyx.errors import ModelError, Undetermined
 from sardonyx.feeds import types_of, unified
 from sardonyx.graph import Graph
-from sardonyx.infer import at_sizes, infer, undetermined, value_inputs
+from sardonyx.infer import at_sizes, infer, value_inputs
+from sardonyx.passes.lower import lower
 from sardonyx.types import Array, TensorType
 
 
@@ -39,38 +40,48 @@ def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
             with supposing((), dims) as found:
                 infer(graph, declared=False)
             made = infer(replace(graph, supposed=found.facts), declared=False)
-            errors = undetermined(made).values()
-            if not errors:
+            error = _undetermined(made)
+            if error is None:
                 return made
-            pairs = (e.equal for e in errors if isinstance(e, Undetermined) and e.equal)
-            name, size = next(filter(None, (_solved(*pair, dims) for pair in pairs)), ("", 0))
-            if not name:
+            sizes = _solved(*error.equal, dims) if error.equal else {}
+            if not sizes:
                 return None
-            graph = with_sizes(graph, {name: size})
-            del dims[name]
+            graph = with_sizes(graph, sizes)
+            dims = {n: size for n, size in dims.items() if n not in sizes}
     except ModelError:
-        pass
+        pass  # what is fed does not fit
     return None
 
 
-def _solved(a: Dim, b: Dim, dims: Mapping[str, int]) -> tuple[str, Dim] | None:
-    """A symbolic dim, and what it is where a and b are equal, or one of them is 1, as they are for
-    these sizes; of at least 1 in any case."""
-    if not symbols(a) | symbols(b) <= dims.keys():
-        return None
-    known = [evaluate(d, dims) for d in (a, b)]
-    ones: list[tuple[Dim, Dim]] = [(d, 1) for d, n in zip((a, b), known, strict=True) if n == 1]
-    for x, y in [(a, b)] if known[0] == known[1] else ones:
-        gap = x - y
-        if isinstance(gap, int):
-            continue
-        for mono, c in gap.terms:
+def _undetermined(graph: Graph) -> Undetermined | None:
+    """What is open that a program of the graph needs to know."""
+    try:
+        with supposing(graph.supposed):
+            lower(graph)
+    except Undetermined as error:
+        return error
+    return None
+
+
+def _solved(a: Dim, b: Dim | None, dims: Mapping[str, int]) -> dict[str, Dim]:
+    """Symbolic dims, and what they are where a and b are equal, or one of them is 1, as they are
+    for these sizes; of at least 1 in any case. No b: where a is a number."""
+    known = symbols(a) | (frozenset() if b is None else symbols(b))
+    if not known <= dims.keys():
+        return {}
+    if b is None:
+        return {name: dims[name] for name in known}
+    x, y = evaluate(a, dims), evaluate(b, dims)
+    ones: list[tuple[Dim, Dim]] = [(d, 1) for d, n in ((a, x), (b, y)) if n == 1]
+    for one, other in [(a, b)] if x == y else ones:
+        gap = one - other
+        for mono, c in () if isinstance(gap, int) else gap.terms:
             match mono:
                 case (Sym(name),) if abs(c) == 1:
                     size = symbol(name) - gap * c
                     if name not in symbols(size) and at_least(size, 1):
-                        return name, size
-    return None
+                        return {name: size}
+    return {}
 
 
 def with_zeros(graph: Graph, symbols: Iterable[str]) -> Graph:
