@@ -10,8 +10,9 @@ there are 512, and with signals that are long enough for their windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,14 +21,25 @@ from sardonyx.dims import Dim, Sym, at_least, evaluate, supposing, symbol, symbo
 from sardonyx.errors import ModelError, Undetermined
 from sardonyx.feeds import types_of, unified
 from sardonyx.graph import Graph
-from sardonyx.infer import at_sizes, infer, value_inputs
-from sardonyx.passes.lower import lower
+from sardonyx.infer import at_sizes, infer, undetermined, value_inputs
 from sardonyx.types import Array, TensorType
 
+Asked: TypeAlias = Callable[[Graph], "Undetermined | None"]
 
-def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
+
+def open_size(graph: Graph) -> Undetermined | None:
+    """What is open of the sizes of a graph; of several, what can be supposed."""
+    errors = list(undetermined(graph).values())
+    for error in errors:
+        if isinstance(error, Undetermined) and error.equal:
+            return error
+    return Undetermined(str(errors[0])) if errors else None
+
+
+def supposed_for(graph: Graph, fed: Mapping[str, Array], asked: Asked = open_size) -> Graph | None:
     """The graph for all sizes of which holds what holds of these feeds and settles all that their
-    symbols leave open; None where there is none, or values of inputs decide sizes."""
+    symbols leave open; None where there is none, or values of inputs decide sizes. asked: gives
+    what is open of a graph."""
     if not graph.symbols or value_inputs(graph):
         return None
     dims = unified(graph, types_of(graph, fed))
@@ -40,7 +52,7 @@ def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
             with supposing((), dims) as found:
                 infer(graph, declared=False)
             made = infer(replace(graph, supposed=found.facts), declared=False)
-            error = _undetermined(made)
+            error = asked(made)
             if error is None:
                 return made
             sizes = _solved(*error.equal, dims) if error.equal else {}
@@ -50,16 +62,6 @@ def supposed_for(graph: Graph, fed: Mapping[str, Array]) -> Graph | None:
             dims = {n: size for n, size in dims.items() if n not in sizes}
     except ModelError:
         pass  # what is fed does not fit
-    return None
-
-
-def _undetermined(graph: Graph) -> Undetermined | None:
-    """What is open that a program of the graph needs to know."""
-    try:
-        with supposing(graph.supposed):
-            lower(graph)
-    except Undetermined as error:
-        return error
     return None
 
 

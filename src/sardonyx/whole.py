@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from sardonyx.dims import supposing
 from sardonyx.errors import ModelError, Undetermined
 from sardonyx.feeds import Values, fits
 from sardonyx.graph import Graph
@@ -38,7 +39,7 @@ def programs_of(
         return made
 
     def suppose(fed: Mapping[str, Array]) -> Wide[Made] | None:
-        supposed = supposed_for(graph, fed)
+        supposed = supposed_for(graph, fed, _open)
         if supposed is None:
             return None
         made = make(supposed)
@@ -64,6 +65,16 @@ def whole_for(graph: Graph, fed: Mapping[str, Array], values: Values) -> Graph |
         return graph if is_program(graph) else None
     except (Undetermined, ModelError):
         return None
+
+
+def _open(graph: Graph) -> Undetermined | None:
+    """What is open that a program of the graph needs to know."""
+    try:
+        with supposing(graph.supposed):
+            lower(graph)
+    except Undetermined as error:
+        return error
+    return None
 
 
 def is_program(graph: Graph) -> bool:
