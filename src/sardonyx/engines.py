@@ -139,8 +139,7 @@ class StagedEngine:
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
-        wide = (program for _, program in self._programs.wide)
-        made = (*self._runner.all_made(), *wide, *filter(None, self._programs.made.values()))
+        made = (*self._runner.all_made(), *self._programs.all_made())
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return largest(engine.memory() for engine in made)

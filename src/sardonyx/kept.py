@@ -130,8 +130,7 @@ class StagedImageEngine:
         """The largest N of the programs that have run, and the largest lower bound."""
         if self._full is not None:
             return self._full.memory()
-        wide = (program for _, program in self._programs.wide)
-        made = [*wide, *(program for program in self._programs.made.values() if program)]
+        made = self._programs.all_made()
         if not made:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return largest(program.memory() for program in made)

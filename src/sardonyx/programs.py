@@ -73,6 +73,10 @@ class Programs(Generic[Made]):
         same = values_key((n for n, _ in values), feeds) == values
         return program.quick(feeds) if same else None
 
+    def all_made(self) -> tuple[Made, ...]:
+        """The programs that there are."""
+        return (*(program for _, program in self.wide), *filter(None, self.made.values()))
+
     def never(self, fed: Mapping[str, Value]) -> bool:
         """Whether there is no program for feeds of these shapes, whatever their values."""
         arrays = {n: v for n, v in fed.items() if isinstance(v, np.ndarray) and v.dtype != object}

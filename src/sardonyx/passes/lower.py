@@ -119,7 +119,7 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
         raise Undetermined(f"{op}: a carried value changes its type")
     if kinds[states:]:
         count = iterations(graph, op, body)
-        kinds[states:] = [_rows(k, count) for k in kinds[states:]]
+        kinds[states:] = _all_rows(op, states + 1, kinds[states:], count)
     results = _results(op, op.outputs, kinds, tensors)
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
     call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
@@ -133,8 +133,17 @@ def _one(op: Operation, *kinds: TensorType) -> None:
             raise Undetermined(f"{op}: a condition or trip count is {kind}, not one element")
 
 
-def _rows(kind: TensorType, count: Dim) -> TensorType:
-    return TensorType(kind.dtype, (count, *(kind.shape or ())))
+def _all_rows(
+    op: Operation, first: int, kinds: Sequence[TensorType], count: Dim
+) -> list[TensorType]:
+    """The types of what a body gives in each of so many iterations, its outputs from the first on:
+    of no iteration the sizes that the model states, which leaves others to the stages."""
+    body = op.subgraphs["body"]
+    for name, kind in zip(body.outputs[first:], kinds, strict=True):
+        stated = body.types.get(name)
+        if count == 0 and (stated is None or stated.shape != kind.shape):
+            raise Undetermined(f"{op}: it gives '{name}' of no iteration")
+    return [TensorType(k.dtype, (count, *(k.shape or ()))) for k in kinds]
 
 
 def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> list[Launch]:
@@ -156,7 +165,7 @@ def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
     if given[:states] != moved[:states]:
         raise Undetermined(f"{op}: a state changes its type")
     (length,) = lengths
-    given[states:] = [_rows(k, length) for k in given[states:]]
+    given[states:] = _all_rows(op, states, given[states:], length)
     axes = _flags(op, "scan_output_axes", len(given) - states)
     plain, after = [*op.outputs, *[""] * (len(given) - len(op.outputs))], list[Launch]()
     for j, axis in enumerate(axes, states):
