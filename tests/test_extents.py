@@ -65,6 +65,22 @@ REST = """
   i = NonZero(z)
   y = Concat<axis = 0>(z, x, t)
 """
+TURNS = """
+  one = Constant<value = int64 {1}>()
+  none = Constant<value = float {0}>()
+  q = NonZero(x)
+  s = Shape(q)
+  n = Gather(s, one)
+  z = Constant<value = int64[1] {0}>()
+  p = Squeeze(q, z)
+  h, y = Loop(n, "", none) <body = b (int64 i, bool c, float h) => (bool d, float g, float w) {
+    d = Identity(c)
+    j = Gather(p, i)
+    u = Gather(x, j)
+    g = Add(h, u)
+    w = Tanh(g)
+  }>
+"""
 CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
     "what is not 0": (
         "(float[2, 4] x) => (float[n] y, float s)", SELECTED, {"x": X}, []
@@ -87,6 +103,10 @@ CASES: dict[str, tuple[str, str, dict[str, Any], list[str]]] = {
         COMPUTED,
         {"x": X, "p": np.array([2.5, 1.5], np.float32)},
         ["--max-dim", "m[0]=3", "--max-dim", "m[1]=2"],
+    ),
+    "a loop of as many turns": ("(float[4] x) => (float[n] y, float h)", TURNS, {"x": ROW}, []),
+    "a loop of no turn": (
+        "(float[4] x) => (float[n] y, float h)", TURNS, {"x": np.zeros(4, np.float32)}, []
     ),
     "what is larger for a smaller number": (
         "(float[4, 40] x, float[1] p) => (float[n, 40] y, int64[2, k] i, float[l, 40] t)",

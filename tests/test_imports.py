@@ -33,13 +33,14 @@ TABLE = {
     "model": f"errors beneath types onnx google {NUMERIC}",
     "divide": "graph ops",
     "infer": f"{IR} ops graph feeds numpy",
+    "supposed": f"{SIZES} graph feeds infer numpy",
     "resolve": f"{SIZES} model graph ops infer settings onnx numpy",
     "extract": "errors types model resolve onnx",
     "plan": f"{IR} graph numpy",
     "passes": f"{IR} c99 graph ops infer divide plan numpy",
     "memory": f"{SIZES} plan numpy",
     "host": f"{IR} graph ops numpy",
-    "stages": f"{IR} graph ops infer divide numpy",
+    "stages": f"{IR} graph feeds ops infer supposed divide numpy",
     "execution": f"{IR} graph ops host stages numpy",
     "ending": "types graph host",
     "tail": f"{IR} graph ops infer divide ending numpy",
@@ -56,12 +57,12 @@ TABLE = {
     "calls": "errors types feeds memory compiler build threads numpy",
     "clocked": f"{IR} c99 plan passes memory emit build calls threads numpy",
     "tune": f"{IR} c99 settings passes build clocked compiler threads numpy",
-    "native": f"{IR} c99 settings graph infer plan passes feeds memory emit build calls threads"
-    " tune numpy",
+    "native": f"{IR} c99 settings graph infer supposed plan passes feeds memory emit build calls"
+    " threads tune numpy",
     "watched": f"{IR} graph infer feeds memory monitor machine stages execution trace emit build"
     " calls numpy",
     "programs": "types feeds numpy",
-    "whole": f"{SIZES} graph feeds infer passes programs",
+    "whole": f"{SIZES} graph feeds infer supposed passes programs",
     "engines": f"{SIZES} settings graph ops infer feeds machine stages execution tail whole passes"
     " programs compiler native numpy",
     "timed": f"{SIZES} settings graph infer feeds machine execution whole passes build clocked"

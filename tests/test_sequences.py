@@ -11,11 +11,13 @@ from nets import Net
 from test_schedule import fed, values
 
 from sardonyx.emit import model
+from sardonyx.errors import RunError
 from sardonyx.graph import Graph
 from sardonyx.kernel.c99 import beside, share
 from sardonyx.kernel.c99.print_product import packed_product
 from sardonyx.kernel.c99.share import share_of_loop
-from sardonyx.kernel.ir import Compute, For, Kernel
+from sardonyx.kernel.ir import Compute, For, If, Kernel, Stmt, statements
+from sardonyx.machine import Machine
 from sardonyx.native import NativeEngine
 from sardonyx.passes import sequences
 from sardonyx.passes.lower import lower
@@ -59,32 +61,70 @@ def network(form: str, batch: int, full: bool = False) -> tuple[Graph, dict[str,
     return net.graph(), net.feeds
 
 
+def turn(loop: For) -> tuple[Stmt, ...]:
+    """What a turn of a loop does, whether or not any row has the step."""
+    match loop.body:
+        case (If(_, then, ()),):
+            return then
+    return loop.body
+
+
 def loops(graph: Graph, first: type) -> list[tuple[Kernel, For]]:
-    """The loops whose turns begin with such a statement."""
+    """The loops that compute something, whose turns begin with such a statement."""
     kernels = [x.kernel for x in optimise(lower(graph)).launches]
     found = [(k, s) for k in kernels for s in k.body if isinstance(s, For)]
-    return [(k, s) for k, s in found if isinstance(s.body[0], first)]
+    computing = [(k, s) for k, s in found if any(isinstance(x, Compute) for x in statements((s,)))]
+    return [(k, s) for k, s in computing if isinstance(turn(s)[0], first)]
 
 
 def products(block: For) -> int:
     """How many products a step of a block takes, with what is packed."""
-    (turn,) = block.body
-    assert isinstance(turn, For)
-    return sum(isinstance(x, Compute) and packed_product(x) is not None for x in turn.body)
+    (steps,) = block.body
+    assert isinstance(steps, For)
+    return sum(isinstance(x, Compute) and packed_product(x) is not None for x in turn(steps))
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["plain", "full"])
 @pytest.mark.parametrize("form", FORMS)
 def test_threads_share_out_the_blocks(form: str, full: bool, small_units: None) -> None:
-    """Of what runs back from the length of each row, a turn reads another step of each: not so."""
+    """Of what runs back from the length of each row, a turn reads another step of each: the
+    products of the input are made for all steps."""
     direction = FORMS[form][1].get("direction", "forward")
     ahead, back = direction != "reverse", direction != "forward"
     split, left = (loops(network(form, 16, full)[0], kind) for kind in (For, Compute))
-    assert (len(split), len(left)) == ((ahead, back) if full else (ahead + back, 0))
+    assert (len(split), len(left)) == (ahead + back, 0)
+    own = 2 if form == "gru-batch-first" else 1
+    assert [products(s) for _, s in split] == [own + 1] * ahead + [own + (not full)] * back
     for kernel, s in split:
         assert s.axis.extent == 2
-        assert products(s) == (3 if form == "gru-batch-first" else 2)
         assert share_of_loop(s, kernel) is not None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_that_no_row_has_are_left_out(form: str) -> None:
+    found = loops(network(form, 2, full=True)[0], Compute)
+    assert found
+    assert all(isinstance(s.body[0], If) for _, s in found)
+
+
+@pytest.mark.parametrize("lengths", [[0, 0], [3, 1], [0, 5], [-1, 2], [5, 9]], ids=str)
+@pytest.mark.parametrize("op", GATES)
+def test_lengths_of_any_kind_give_the_machine_s_bits(op: str, lengths: list[int]) -> None:
+    net, rng = Net(), np.random.default_rng(4)
+    x = fed(net, rng, STEPS, 2, INPUT)
+    weights = (values(rng, 1, GATES[op] * HIDDEN, n) for n in (INPUT, HIDDEN))
+    given = net.feed("lengths", np.array(lengths, np.int32))
+    net.give(*net.op(op, x, *weights, "", given, count=2, hidden_size=HIDDEN))
+    found, want = NativeEngine(net.graph()).run(net.feeds), Machine(net.graph()).run(net.feeds)
+    assert all(found[n].tobytes() == np.asarray(y).tobytes() for n, y in want.items())
+
+
+def test_a_length_beyond_the_steps_is_an_error_from_the_end_on() -> None:
+    graph, feeds = network("lstm-coupled", 3, full=True)
+    lengths = np.array([2, STEPS + 1, 0], np.int32)
+    for engine in (NativeEngine(graph), Machine(graph)):
+        with pytest.raises(RunError):
+            engine.run({**feeds, "lengths": lengths})
 
 
 @pytest.mark.parametrize("batch", [1, 11])

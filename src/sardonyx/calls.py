@@ -35,6 +35,7 @@ from sardonyx.types import Array, by_numpy, in_memory
 
 Call: TypeAlias = Callable[[Mapping[str, Array]], list[Array] | None]
 Typed: TypeAlias = tuple[str, "np.dtype[np.generic]", tuple[int, ...]]
+Memory: TypeAlias = tuple[int, int]
 MODULE = "sardonyx_calls"
 RECENT = 64  # calls that are kept at hand, for each set of values and of such sets
 
@@ -96,9 +97,11 @@ class Recent:
     last values. memory: of M of the last run, N and its lower bound."""
 
     deciding: tuple[str, ...] = ()
-    memory: tuple[int, int] | None = None
+    memory: Memory | None = None
     _last: Call | None = None  # where no values decide
-    _kept: dict[Values, tuple[tuple[Call, tuple[int, int]], ...]] = field(default_factory=dict)
+    _kept: dict[Values, dict[Call, Memory]] = field(default_factory=dict)  # the last one last
+    _ran: Call | None = None
+    _after: dict[Call, Call] = field(default_factory=dict)  # what came after a call before
 
     def quick(self, feeds: Mapping[str, Array]) -> list[Array] | None:
         """The outputs in order; None where no call answers these feeds."""
@@ -110,20 +113,35 @@ class Recent:
         if not self._kept:
             return None
         key = values_key(self.deciding, feeds)
-        for call, memory in self._kept.get(key, ()):
+        known = self._kept.get(key, {})
+        likely = None if self._ran is None else self._after.get(self._ran)
+        if likely is not None and (memory := known.get(likely)) is not None:
+            outputs = likely(feeds)
+            if outputs is not None:
+                self.add(likely, memory, key)
+                return outputs
+        for call, memory in reversed(list(known.items())):  # others may change it meanwhile
             outputs = call(feeds)
             if outputs is not None:
                 self.add(call, memory, key)
                 return outputs
         return None
 
-    def add(self, call: Call, memory: tuple[int, int], key: Values) -> None:
+    def add(self, call: Call, memory: Memory, key: Values) -> None:
         """The call comes first from now on; key: the values of what decides, as values_key's."""
-        others = (x for x in self._kept.get(key, ()) if x[0] is not call)
         if key not in self._kept and len(self._kept) >= RECENT:
             self._kept.clear()
-        self._kept[key] = ((call, memory), *others)[:RECENT]
-        self.memory = memory
+        known = self._kept.setdefault(key, {})
+        known.pop(call, None)
+        known[call] = memory
+        if len(known) > RECENT:
+            first, *_ = known
+            known.pop(first, None)
+        if len(self._after) > 2 * RECENT:
+            self._after.clear()
+        if self._ran is not None:
+            self._after[self._ran] = call
+        self.memory, self._ran = memory, call
         self._last = None if self.deciding else call
 
 

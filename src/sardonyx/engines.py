@@ -36,7 +36,7 @@ from sardonyx.types import Array, Value
 from sardonyx.whole import is_program, programs_of
 
 Progress: TypeAlias = Callable[[int, int, str], None]  # done, of how many, what
-Keep: TypeAlias = Callable[[Shapes, Values, Program], None]
+Keep: TypeAlias = Callable[[Shapes | None, Values, Program], None]
 KeepChain: TypeAlias = Callable[[Mapping[str, Value], Sequence[Program]], None]
 
 
@@ -133,13 +133,13 @@ class StagedEngine:
         """The inputs whose values decide sizes."""
         return self._programs.sizes
 
-    def _heard(self, shapes: Shapes, values: Values, program: Program) -> None:
+    def _heard(self, shapes: Shapes | None, values: Values, program: Program) -> None:
         if self.keep is not None:
             self.keep(shapes, values, program)
 
     def memory(self) -> tuple[int, int]:
         """The largest N of the parts that have run, and the largest lower bound."""
-        made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
+        made = (*self._runner.all_made(), *self._programs.all_made())
         if not self._ran:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return largest(engine.memory() for engine in made)

@@ -18,6 +18,8 @@ how to go on. Names are the model's own, and may be any text: `shown` is how peo
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def shown(text: str) -> str:
     """Text for one line of a terminal or a page: what is no visible character (an end of a line, an
@@ -60,12 +62,15 @@ class FeedError(SardonyxError):
 class Undetermined(SardonyxError):
     """A size or a value is not known at this stage; concrete shapes or values would settle it.
 
-    `tensor` names the operand whose value was asked for, where it was a value.
+    `tensor` names the operand whose value was asked for, where it was a value; equal: two Dims, if
+    their being equal would settle it, or one and None, if its being a number would.
     """
 
-    def __init__(self, message: str, tensor: str | None = None) -> None:
+    def __init__(
+        self, message: str, tensor: str | None = None, equal: tuple[Any, Any] | None = None
+    ) -> None:
         super().__init__(message)
-        self.tensor = tensor
+        self.tensor, self.equal = tensor, equal
 
 
 class RunError(SardonyxError):

@@ -6,7 +6,7 @@ Runner(make_engine).run(graph, values)
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import Generic, Protocol, TypeVar
 
@@ -110,6 +110,7 @@ class Runner(Generic[Made]):
         self._performed = performed
         self._made: OrderedDict[Graph, Made] = OrderedDict()
         self._stages: dict[Graph, Stages] = {}
+        self._short: dict[Graph, Callable[[Mapping[str, Value]], dict[str, Value] | None]] = {}
         self._lock = RLock()
 
     def run(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -123,7 +124,32 @@ class Runner(Generic[Made]):
         return self.execution(graph, values, symbols)
 
     def _body(self, graph: Graph, values: Mapping[str, Value]) -> dict[str, Value]:
-        return self.finish(self.execution(graph, values))
+        short = self._short.get(graph)
+        found = None if short is None else short(values)
+        if found is None:
+            execution = self.execution(graph, values)
+            found = self.finish(execution)
+            self._shorten(graph, execution.taken)
+        return found
+
+    def _shorten(self, graph: Graph, taken: Sequence[Stage]) -> None:
+        """Remembers that a subgraph was one part, and would be for other values of these sizes,
+        which what runs the part knows again."""
+        part = taken[0].part if len(taken) == 1 and not taken[0].by_values else None
+        quick = None if part is None else getattr(self.made(part), "quick", None)
+        if part is None or quick is None or not {*part.outputs, *graph.inputs} >= {*graph.outputs}:
+            self._short.pop(graph, None)
+            return
+        inputs, outputs = part.inputs, part.outputs
+
+        def short(values: Mapping[str, Value]) -> dict[str, Value] | None:
+            found = quick({n: values[n] for n in inputs if n in values})
+            if found is None:
+                return None
+            given = {**values, **dict(zip(outputs, found, strict=True))}
+            return {n: given[n] for n in graph.outputs}
+
+        self._short[graph] = short
 
     def finish(self, execution: Execution) -> dict[str, Value]:
         """The outputs of an execution."""

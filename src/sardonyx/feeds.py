@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import symbol, symbols
+from sardonyx.dims import evaluate, symbol, symbols
 from sardonyx.errors import FeedError, UnsupportedModel
 from sardonyx.graph import Graph
 from sardonyx.types import (
@@ -77,6 +77,25 @@ def unified(graph: Graph, types: Mapping[str, TensorType]) -> dict[str, int]:
     return env
 
 
+def types_of(graph: Graph, fed: Mapping[str, Array]) -> dict[str, TensorType]:
+    """The types of what is fed."""
+    return {n: TensorType(graph.types[n].dtype, v.shape) for n, v in fed.items()}
+
+
+def fits(graph: Graph, fed: Mapping[str, Array]) -> bool:
+    """Whether the sizes of these feeds are what a graph supposes of them (supposed.py)."""
+    types = types_of(graph, fed)
+    try:
+        dims = unified(graph, types)
+    except FeedError:
+        return False
+    return (
+        all(graph.types[n].at(dims) == kind for n, kind in types.items())
+        and min(dims.values(), default=1) >= 1
+        and all(evaluate(fact, dims) >= 0 for fact in graph.supposed)
+    )
+
+
 def numbers(graph: Graph, fed: Mapping[str, Value]) -> dict[str, int]:
     """The number of each symbolic dim: of the shapes of inputs that are tensors, and of values that
     decide sizes.
@@ -84,8 +103,7 @@ def numbers(graph: Graph, fed: Mapping[str, Value]) -> dict[str, int]:
     Raises FeedError where a dim would have two.
     """
     arrays = {n: v for n, v in fed.items() if n in graph.types and isinstance(v, np.ndarray)}
-    types = {n: TensorType(graph.types[n].dtype, v.shape) for n, v in arrays.items()}
-    dims = unified(graph, types)
+    dims = unified(graph, types_of(graph, arrays))
     for name in graph.inputs:
         value = graph.values.get(name)
         if value is not None and value.dtype == object:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx import types as t
-from sardonyx.dims import symbols
+from sardonyx.dims import Dim, symbols
 from sardonyx.types import Array, Container, TensorType, ValueType
 
 
@@ -56,7 +56,8 @@ class Graph:
     initializers: name -> value. types: name -> type, for every tensor. declared: the types the
     model itself states. values: what is known of small integer tensors (arrays of Dims), found
     when shapes were propagated. unnamed: the symbolic dims that stand for a size which the model
-    leaves out. containers: the types of what is no tensor (sequences, optionals, maps).
+    leaves out. containers: the types of what is no tensor (sequences, optionals, maps). supposed:
+    what of the symbolic dims must be at least 0 for the graph to be fed so (supposed.py).
     """
 
     name: str
@@ -73,6 +74,7 @@ class Graph:
     unnamed: frozenset[str] = frozenset()
     containers: Mapping[str, Container] = field(default_factory=dict)
     extents: tuple[str, ...] = ()
+    supposed: tuple[Dim, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:

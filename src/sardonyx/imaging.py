@@ -16,7 +16,7 @@ from sardonyx.engines import Engine, StagedEngine, TailedEngine
 from sardonyx.feeds import Values
 from sardonyx.graph import Graph
 from sardonyx.images import Image, written
-from sardonyx.kept import ChainImage, StagedImage, part_key
+from sardonyx.kept import ChainImage, StagedImage, part_key, wide_key
 from sardonyx.keys import key_with
 from sardonyx.native import Compiled, NativeEngine
 from sardonyx.opened import Opened
@@ -47,10 +47,12 @@ def _keep_programs(key: str, opened: Opened, same: Same, engine: StagedEngine) -
     staged = StagedImage(replace(opened, graph=_outside(opened.graph)), engine.sizes)
     chained: set[Shapes] = set()  # what chains were asked for
 
-    def hear(shapes: Shapes, values: Values, program: object) -> None:
+    def hear(shapes: Shapes | None, values: Values, program: object) -> None:
         assert isinstance(program, NativeEngine)
-        case = key_with(key, shapes, values)
-        if _keep(case, opened, same, program.flexible, program.general()):
+        wide = (wide_key(key, i) for i in range(PROGRAMS))
+        free = next((k for k in wide if not (cache_folder() / (k + IMAGE)).exists()), None)
+        case = free if shapes is None else key_with(key, shapes, values)
+        if case and _keep(case, opened, same, program.flexible, program.general()):
             _place(key, staged, same)
 
     def hear_chain(fed: Mapping[str, Value], programs: Sequence[object]) -> None:

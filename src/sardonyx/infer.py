@@ -15,7 +15,7 @@ operation's first input (TYPE_OF lists the operators for which that is wrong).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from weakref import WeakKeyDictionary
@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import product, symbol, symbols
+from sardonyx.dims import Dim, product, supposing, symbol, symbols
 from sardonyx.errors import (
     InternalError,
     InvalidModel,
@@ -71,12 +71,16 @@ class _Lowered:
 _LOWERED: WeakKeyDictionary[Graph, _Lowered] = WeakKeyDictionary()  # a memo: no state of its own
 
 
-def infer(graph: Graph) -> Graph:
+def infer(graph: Graph, declared: bool = True) -> Graph:
     """The graph with types for all tensors and with the values that are known.
 
-    Raises InvalidModel where an operand, or a declared type, breaks a rule.
+    Raises InvalidModel where an operand, or a declared type, breaks a rule (declared=False: what
+    the model declares may be wrong).
     """
-    return _infer(graph, declared=True)
+    if not graph.supposed:
+        return _infer(graph, declared)
+    with supposing(graph.supposed):
+        return _infer(graph, declared)
 
 
 def kernel_of(graph: Graph, op: Operation) -> Kernel:
@@ -107,7 +111,7 @@ def undetermined(graph: Graph) -> dict[Operation, SardonyxError]:
 def _bare(error: SardonyxError) -> SardonyxError:
     """The error without its traceback, whose frames would keep the graph alive."""
     if isinstance(error, Undetermined):
-        return Undetermined(str(error), error.tensor)
+        return Undetermined(str(error), error.tensor, error.equal)
     return type(error)(str(error))
 
 
@@ -178,7 +182,7 @@ def _lower(known: _Known, op: Operation) -> tuple[Kernel, int]:
         _check_sizes(operator, kernel)
         return settle(kernel)
     except Undetermined as error:
-        raise Undetermined(_explain(known, op, error), error.tensor) from error
+        raise Undetermined(_explain(known, op, error), error.tensor, error.equal) from error
     except InternalError as error:
         # a definition that reads beyond an operand, or at another rank, was given a wrong one
         raise InvalidModel(
@@ -342,13 +346,13 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     a type does not fit its input, or a symbolic dim would have two sizes.
     """
     env = unified(graph, types)
-    bound = {n: _bound(tt, env) for n, tt in graph.types.items()}
-    declared = {n: _bound(tt, env) for n, tt in graph.declared.items()}
+    bound = {n: at_sizes(tt, env) for n, tt in graph.types.items()}
+    declared = {n: at_sizes(tt, env) for n, tt in graph.declared.items()}
     fixed = {n: values[n] for n in graph.overridable if n in values}
     initializers = {**graph.initializers, **fixed}
     wanted = value_inputs(graph)
     known = {n: v for n in wanted if (v := values.get(n, initializers.get(n))) is not None}
-    return _infer(
+    return infer(
         replace(
             graph,
             types={**bound, **types},
@@ -360,29 +364,13 @@ def bind(graph: Graph, types: Mapping[str, TensorType], values: Mapping[str, Arr
     )
 
 
-def _bound(tensor: TensorType, sizes: Mapping[str, int]) -> TensorType:
-    """The type with these numbers in the place of symbols; of no known shape where a size would be
+def at_sizes(tensor: TensorType, sizes: Mapping[str, Dim]) -> TensorType:
+    """The type with these sizes in the place of symbols; of no known shape where a size would be
     divided by 0, which the operation that gives it has to tell."""
     try:
         return tensor.at(sizes)
     except ZeroDivisionError:
         return TensorType(tensor.dtype, None)
-
-
-def with_zeros(graph: Graph, symbols: Iterable[str]) -> Graph:
-    """The graph where these symbolic dims are 0, and others any number from 1 on."""
-    env = dict.fromkeys(symbols, 0)
-    types = {n: _bound(tt, env) for n, tt in graph.types.items()}
-    declared = {n: _bound(tt, env) for n, tt in graph.declared.items()}
-    values = {n: _at(v, env) for n, v in graph.values.items() if n in graph.inputs}
-    made = replace(graph, types=types, declared=declared, values=values)
-    return _infer(made, declared=False)
-
-
-def _at(value: Array, sizes: Mapping[str, int]) -> Array:
-    """An array of Dims with numbers in the place of symbols."""
-    dims = TensorType(t.int64, tuple(value.flat)).at(sizes).shape or ()
-    return np.array(dims, object).reshape(value.shape)
 
 
 def with_symbolic_values(graph: Graph) -> Graph:
@@ -396,4 +384,4 @@ def with_symbolic_values(graph: Graph) -> Graph:
         if known and count <= SYMBOLS and tensor.dtype.is_integer and name in graph.inputs:
             symbolic = np.array([symbol(f"{name}[{i}]") for i in range(count)], object)
             values[name] = symbolic.reshape([d for d in tensor.shape or () if isinstance(d, int)])
-    return _infer(replace(graph, values={**graph.values, **values}), declared=False)
+    return infer(replace(graph, values={**graph.values, **values}), declared=False)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sardonyx.errors import FeedError, Undetermined
-from sardonyx.feeds import Values, checked
+from sardonyx.feeds import Values, checked, fits
 from sardonyx.images import BROKEN, Full, Image, ImageEngine, engine_of, read
 from sardonyx.keys import key_with
 from sardonyx.opened import Opened
-from sardonyx.programs import Program, Programs, Shapes, largest, shapes_of
+from sardonyx.programs import PROGRAMS, Program, Programs, Shapes, Wide, largest, shapes_of
 from sardonyx.types import Array, Value
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class ChainImage:
 def part_key(key: str, image: Image) -> str:
     """What the programs of a part for dims that are 0 are kept under, whatever the chain."""
     return key_with(key, image.library, image.weights, image.inputs)
+
+
+def wide_key(key: str, i: int) -> str:
+    """What a program for all sizes of which something holds is kept under."""
+    return key_with(key, "supposed", i)
 
 
 class Chain:
@@ -103,7 +109,9 @@ class StagedImageEngine:
         self._full: Engine | None = None
         self._lock = threading.RLock()
         inputs = frozenset(self.graph.inputs)
-        self._programs: Programs[Program] = Programs(inputs, image.sizes, self._program, often=1)
+        self._programs: Programs[Program] = Programs(
+            inputs, image.sizes, self._program, often=1, suppose=self._wide
+        )
 
     def run(self, feeds: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name. Raises as StagedEngine."""
@@ -122,7 +130,7 @@ class StagedImageEngine:
         """The largest N of the programs that have run, and the largest lower bound."""
         if self._full is not None:
             return self._full.memory()
-        made = [program for program in self._programs.made.values() if program]
+        made = self._programs.all_made()
         if not made:
             raise Undetermined("the size of M depends on what is fed: run the model first")
         return largest(program.memory() for program in made)
@@ -141,6 +149,17 @@ class StagedImageEngine:
             return Chain(shapes, whole, image.outputs, self._complete)
         except BROKEN:
             return None
+
+    def _wide(self, fed: Mapping[str, Array]) -> Wide[Program] | None:
+        try:
+            for i in range(PROGRAMS):
+                image = read(key := wide_key(self._key, i))
+                if fits(image.opened.graph, fed):
+                    engine = engine_of(key, image, self._complete, self._threads)
+                    return None if engine is None else (partial(fits, engine.graph), engine)
+        except BROKEN:
+            pass
+        return None
 
     def _part(self, image: Image) -> ImageEngine | None:
         return engine_of(part_key(self._key, image), image, self._complete, self._threads)

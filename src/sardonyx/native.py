@@ -22,6 +22,7 @@ import numpy as np
 
 from sardonyx import build
 from sardonyx.calls import Call, Context, Prepared, Recent, entry, pointers, prepared
+from sardonyx.dims import supposing
 from sardonyx.emit import Source, emit
 from sardonyx.emit.launches import Printer
 from sardonyx.errors import (
@@ -34,7 +35,7 @@ from sardonyx.errors import (
 )
 from sardonyx.feeds import checked, numbers, values_key
 from sardonyx.graph import Graph
-from sardonyx.infer import bind, value_inputs, with_symbolic_values, with_zeros
+from sardonyx.infer import bind, value_inputs, with_symbolic_values
 from sardonyx.kernel.c99.print_c import print_c
 from sardonyx.kernel.c99.schedule import print_scheduled
 from sardonyx.memory import MEMORY_LIMIT, aligned, blank, give_back, read, sized, within_memory
@@ -47,6 +48,7 @@ from sardonyx.passes.workers import workers_of
 from sardonyx.plan import Plan, plan
 from sardonyx.plan.plans import Planned, Planner, Plans, Workers, always
 from sardonyx.settings import Tuning
+from sardonyx.supposed import with_zeros
 from sardonyx.threads import pool_of
 from sardonyx.tune import chosen, lookup
 from sardonyx.types import Array, TensorType, in_memory
@@ -228,7 +230,8 @@ class NativeEngine:
     def _compiled(self, graph: Graph, overridden: bool) -> Compiled | None:
         """The program of a graph; None where its sizes are not known in general."""
         try:
-            return self._compile(graph, overridden)
+            with supposing(graph.supposed):
+                return self._compile(graph, overridden)
         except Undetermined:
             return None
 

@@ -1,8 +1,8 @@
-"""The programs of a graph in stages (stages.py): each serves single sizes, and the values of what
-decides them, as a whole.
+"""The programs of a graph in stages (stages.py), each of which serves it as a whole: all sizes of
+which something holds (supposed.py), or single sizes, and the values of what decides them.
 
-Such a program takes seconds to compile: the first sizes get one at once, others when they have come
-often enough.
+Such a program takes seconds to compile: the first sizes get one at once, others that need one of
+their own when they have come often enough.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Program(Protocol):
 
 
 Made = TypeVar("Made", bound=Program)
+Wide: TypeAlias = tuple[Callable[[Mapping[str, Array]], bool], Made]  # for whom, the program
 
 
 def largest(sizes: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -49,16 +50,20 @@ def largest(sizes: Iterable[tuple[int, int]]) -> tuple[int, int]:
 class Programs(Generic[Made]):
     """The programs of one graph. inputs: all of the graph's, or none where some are no tensors;
     sizes: those whose values decide sizes. make: for feeds, and the values among them that it may
-    be made for; None where there is none. often: runs with the same sizes that are worth one."""
+    be made for; None where there is none. often: runs with the same sizes that are worth one.
+    suppose: a program for feeds and all others for which what is with it says so, or None."""
 
     inputs: frozenset[str]
     sizes: frozenset[str]
     make: Callable[[Mapping[str, Array], Values], Made | None]
     often: int = OFTEN
+    suppose: Callable[[Mapping[str, Array]], Wide[Made] | None] = lambda fed: None
+    wide: list[Wide[Made]] = field(default_factory=list)
     made: dict[object, Made | None] = field(default_factory=dict)
     _asked: dict[object, int] = field(default_factory=dict)
     _last: tuple[Values, Made] | None = None  # the values that it is made for
     _lock: RLock = field(default_factory=RLock)
+    _supposed: int = 0  # times that a wide program was asked for
 
     def quick(self, feeds: Mapping[str, Value]) -> list[Array] | None:
         """The outputs in order, where the feeds are like those of the last program's last run."""
@@ -67,6 +72,10 @@ class Programs(Generic[Made]):
         values, program = self._last
         same = values_key((n for n, _ in values), feeds) == values
         return program.quick(feeds) if same else None
+
+    def all_made(self) -> tuple[Made, ...]:
+        """The programs that there are."""
+        return (*(program for _, program in self.wide), *filter(None, self.made.values()))
 
     def never(self, fed: Mapping[str, Value]) -> bool:
         """Whether there is no program for feeds of these shapes, whatever their values."""
@@ -83,6 +92,10 @@ class Programs(Generic[Made]):
         if arrays.keys() != self.inputs:
             return None  # a sequence or an optional among them, or a weight
         with self._lock:
+            found = self._widely(arrays)
+            if found is not None:
+                self._last = (), found
+                return found
             shapes = shapes_of(arrays)
             for values in _deciding(self.sizes, arrays):
                 key = shapes, values
@@ -93,6 +106,17 @@ class Programs(Generic[Made]):
                     self._last = values, program
                     return program
         return None
+
+    def _widely(self, fed: Mapping[str, Array]) -> Made | None:
+        """The program for feeds of these sizes and others, made now if there may be one more."""
+        found = next((program for fits, program in self.wide if fits(fed)), None)
+        if found is None and self._supposed < min(PROGRAMS, 2 * len(self.wide) + 2):
+            self._supposed += 1
+            made = self.suppose(fed)
+            if made is not None:
+                self.wide.append(made)
+                return made[1]
+        return found
 
     def _is_time(self, key: object) -> bool:
         """Whether the key is the first, or has come often; never where none could be made, or

@@ -21,12 +21,15 @@ from sardonyx import types as t
 from sardonyx.dims import Dim, symbol, symbols
 from sardonyx.divide import divided
 from sardonyx.errors import InvalidModel, SardonyxError
+from sardonyx.feeds import fits
 from sardonyx.graph import Graph, captures, reads
 from sardonyx.infer import bind, infer, on_host, undetermined, value_inputs, with_symbolic_values
+from sardonyx.supposed import supposed_for
 from sardonyx.types import Array, TensorType, Value
 
 MANY = 64  # elements whose values will hardly come again
 KEPT = 256  # decisions kept
+WIDE = 8  # times that something is supposed of the sizes of a part
 Kinds: TypeAlias = tuple[tuple[object, ...], ...]  # name, element type and shape
 
 
@@ -79,6 +82,7 @@ class Stages:
         default_factory=OrderedDict
     )
     _found: OrderedDict[object, Stage | None] = field(default_factory=OrderedDict)
+    _wide: OrderedDict[object, list[Graph | None]] = field(default_factory=OrderedDict)
     _decided: OrderedDict[object, object] = field(default_factory=OrderedDict)
     _later: OrderedDict[object, frozenset[str]] = field(default_factory=OrderedDict)
     _starts: OrderedDict[object, Point] = field(default_factory=OrderedDict)
@@ -215,6 +219,8 @@ class Stages:
             stage = replace(stage, any_sizes=True) if stage else None
             self._remember(self._found, general, stage)
         found = self._found[general]
+        if found is None:
+            found = self._supposed(general, kernels, graph, env)
         if found is not None:
             return found
         types, values = _concrete(graph, env)
@@ -237,6 +243,26 @@ class Stages:
             stage = replace(stage, by_values=bool(sizes)) if stage else None
             self._remember(self._found, key, stage)
         return self._found[key]
+
+    def _supposed(
+        self,
+        general: tuple[object, ...],
+        kernels: list[int],
+        graph: Graph,
+        env: Mapping[str, Value],
+    ) -> Stage | None:
+        """All of a part, for the sizes that it has and all that are so (supposed.py)."""
+        values = _concrete(graph, env)[1]
+        if general not in self._wide:
+            self._remember(self._wide, general, [])
+        known = self._wide[general]
+        for part in known:
+            if part is not None and fits(part, values):
+                return Stage(tuple(kernels), part)
+        if len(known) == WIDE or known.count(None) > 1:
+            return None
+        known.append(supposed_for(graph, values))
+        return None if known[-1] is None else Stage(tuple(kernels), known[-1])
 
     def _changes(self, key: object, deciding: object) -> bool:
         """Whether other values decided the sizes of the same part before: then all that can is done

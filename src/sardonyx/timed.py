@@ -213,7 +213,7 @@ class _Staged:
         return execution.outputs(), found
 
     def memory(self) -> tuple[int, int]:
-        made = (*self._runner.all_made(), *filter(None, self._programs.made.values()))
+        made = (*self._runner.all_made(), *self._programs.all_made())
         return largest(part.memory() for part in made)
 
 

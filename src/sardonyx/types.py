@@ -245,10 +245,10 @@ class TensorType:
         bits = product(self.shape or ()) * self.dtype.bits
         return self.dtype.is_packed and not (isinstance(bits, int) and bits % 8 == 0)
 
-    def at(self, sizes: Mapping[str, int]) -> TensorType:
-        """The type with these numbers in the place of symbols; others stay."""
+    def at(self, sizes: Mapping[str, Dim]) -> TensorType:
+        """The type with these sizes in the place of symbols; others stay."""
 
-        def size(a: Hashable) -> int | None:
+        def size(a: Hashable) -> Dim | None:
             return sizes.get(a.name) if isinstance(a, Sym) else None
 
         shape = self.shape

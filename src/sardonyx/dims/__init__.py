@@ -31,11 +31,13 @@ from sardonyx.dims.proof import (
     Case,
     Cases,
     at_least,
+    decided,
     evaluate,
     extreme,
     nonnegative,
     substitute,
 )
+from sardonyx.dims.supposed import supposing
 
 __all__ = [
     "Bounds",
@@ -49,6 +51,7 @@ __all__ = [
     "Sym",
     "at_least",
     "atom",
+    "decided",
     "divide",
     "evaluate",
     "extreme",
@@ -58,6 +61,7 @@ __all__ = [
     "product",
     "str_dim",
     "substitute",
+    "supposing",
     "symbol",
     "symbols",
 ]

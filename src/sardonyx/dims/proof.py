@@ -21,6 +21,7 @@ from sardonyx.dims.poly import (
     terms_of,
     without,
 )
+from sardonyx.dims.supposed import supposed
 from sardonyx.errors import Undetermined
 
 
@@ -33,6 +34,11 @@ def extreme(kind: str, a: Dim, b: Dim) -> Dim:
         return a if kind == "max" else b
     if at_least(b - a, 0):
         return b if kind == "max" else a
+    if isinstance(a, int):
+        a, b = b, a
+    kept = decided(a - b if kind == "max" else b - a) if isinstance(b, int) else None
+    if kept is not None:
+        return a if kept else b
     first, second = sorted((a, b), key=str_dim)
     return atom(Extreme(kind, first, second))
 
@@ -42,6 +48,20 @@ def at_least(d: Dim, bound: int) -> bool:
     if isinstance(d, int):
         return d >= bound
     return nonnegative(d - bound)
+
+
+def decided(d: Dim) -> bool | None:
+    """Whether d >= 0, where that is proven or the sizes say so that decide here (supposed.py)."""
+    if at_least(d, 0):
+        return True
+    if at_least(-d, 1):
+        return False
+    now = supposed()
+    value = None if now.sizes is None else _put(d, now.sizes)
+    if not isinstance(value, int):
+        return None
+    now.facts += (d if value >= 0 else -d - 1,)
+    return value >= 0
 
 
 STEPS = 600  # of one proof: what takes more counts as unproven
@@ -69,9 +89,13 @@ def nonnegative(
 
     `bounds` gives [lo, hi] of an atom that dims do not know (a kernel's axis); `cases` gives the
     values that an atom may have, each with the facts that hold then. The steps, in order: take a
-    fact off, put a bound for an atom, split an extreme into its cases, relax a quotient.
+    fact off, put a bound for an atom, split an extreme into its cases, relax a quotient. What is
+    supposed of sizes (supposed.py) are facts too, where it does not follow without.
     """
-    return _Proof(bounds, cases).holds(d, facts, effort)
+    if _Proof(bounds, cases).holds(d, facts, effort):
+        return True
+    more = supposed().facts
+    return bool(more) and _Proof(bounds, cases).holds(d, facts + more, effort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +258,15 @@ def _without_fact(d: Dim, facts: tuple[Dim, ...]) -> Iterator[tuple[Dim, tuple[D
 
 def evaluate(d: Dim, env: Mapping[str, int]) -> int:
     """The number that d is when each symbolic dim has its value in env."""
-    value = substitute(d, lambda a: env.get(a.name) if isinstance(a, Sym) else None)
+    value = _put(d, env)
     if not isinstance(value, int):
         missing = sorted(symbols(value) - set(env))
         raise Undetermined(f"the size {d} needs a value for {', '.join(missing)}")
     return value
+
+
+def _put(d: Dim, env: Mapping[str, int]) -> Dim:
+    return substitute(d, lambda a: env.get(a.name) if isinstance(a, Sym) else None)
 
 
 def substitute(d: Dim, value: Callable[[Hashable], Dim | None]) -> Dim:

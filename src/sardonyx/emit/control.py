@@ -35,9 +35,9 @@ def control(
         case "If":
             lines = _if(launch, call, reads, writes, names)
         case "Loop":
-            lines = _loop(launch, call, reads, writes, scratch, names[0])
+            lines = _loop(launch, call, places, scratch, names[0])
         case _:
-            lines = _scan(launch, call, reads, writes, scratch, names[0])
+            lines = _scan(launch, call, places, scratch, names[0])
     return [f"  {line}" for line in (*head, *lines)]
 
 
@@ -109,9 +109,9 @@ def _if(
     return lines
 
 
-def _loop(
-    launch: Launch, call: Call, reads: list[str], writes: list[str], scratch: list[str], name: str
-) -> list[str]:
+def _loop(launch: Launch, call: Call, places: Places, scratch: list[str], name: str) -> list[str]:
+    reads = [places.tensor(name or "") for name in launch.reads]
+    writes = [places.tensor(name) for name in launch.writes]
     body, (counted, conditional) = call.bodies[0], call.given
     own = reads[counted + conditional :]
     trips = f"*(const int64_t *)({reads[0]})" if counted else "INT64_MAX"
@@ -120,7 +120,7 @@ def _loop(
     outer = [_captured(launch, reads, n) for n in body.program.inputs[2 + states :]]
     rows = _Rows(scratch[1 + 2 * states :])
     made = [
-        rows.write(w, "i", k, _length(b))
+        rows.write(w, "i", k, places.size(_length(b)))
         for w, k, b in zip(
             writes[states:], kinds[1 + states :], launch.kernel.outputs[states:], strict=True
         )
@@ -144,14 +144,15 @@ def _loop(
     ]
 
 
-def _scan(
-    launch: Launch, call: Call, reads: list[str], writes: list[str], scratch: list[str], name: str
-) -> list[str]:
+def _scan(launch: Launch, call: Call, places: Places, scratch: list[str], name: str) -> list[str]:
     body, states = call.bodies[0], call.states
+    reads = [places.tensor(name or "") for name in launch.reads]
+    writes = [places.tensor(name) for name in launch.writes]
     kinds = _kinds(body)
     outputs = len(kinds) - states
     count = len(call.backward) - outputs
-    length, rows = _length(launch.kernel.inputs[states]), _Rows(scratch[1 + 2 * states :])
+    length = places.size(_length(launch.kernel.inputs[states]))
+    rows = _Rows(scratch[1 + 2 * states :])
     items = [
         rows.read(reads[states + j], _at(call.backward[j], length), body.program.tensors[n])
         for j, n in enumerate(body.program.inputs[states : states + count])
@@ -200,13 +201,13 @@ class _Rows:
         self.first.append(f"sx_move({row}, 0, {whole}, {at} * {count}, {count}, {bits});")
         return row
 
-    def write(self, whole: str, at: str, kind: TensorType, length: Dim) -> str:
+    def write(self, whole: str, at: str, kind: TensorType, length: str) -> str:
         """Where row `at` of what is given is made, of as many rows as there are."""
         if not kind.is_ragged:
             return f"(unsigned char *)({whole}) + {at} * {_size(kind)}"
         count, bits = product(kind.shape or ()), kind.dtype.bits
         row = self._next()
-        self.before.append(f"sx_trim({whole}, {length} * {count}, {bits});")
+        self.before.append(f"sx_trim({whole}, ({length}) * {count}, {bits});")
         self.last.append(f"sx_move({whole}, {at} * {count}, {row}, 0, {count}, {bits});")
         return row
 
@@ -257,7 +258,7 @@ def _array(declared: str, items: Sequence[str], sized: bool = False) -> str:
     return f"{declared}{length} = {{{', '.join(items) or '0'}}};"
 
 
-def _at(backward: bool, length: object) -> str:
+def _at(backward: bool, length: str) -> str:
     return f"({length} - 1 - i)" if backward else "i"
 
 

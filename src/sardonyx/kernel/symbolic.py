@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx import types as t
-from sardonyx.dims import Dim, Poly, at_least, extreme, floordiv
+from sardonyx.dims import Dim, Poly, at_least, decided, extreme, floordiv
 from sardonyx.errors import Undetermined
 from sardonyx.kernel.arith import MEANING
 from sardonyx.kernel.expr import (
@@ -245,11 +245,10 @@ def _cast(value: Dim, dtype: DType) -> Dim:
 
 
 def _less(a: Dim, b: Dim) -> bool:
-    if at_least(b - a, 1):
-        return True
-    if at_least(a - b, 0):
-        return False
-    raise Undetermined(f"whether {a} < {b} depends on symbolic dims")
+    less = decided(b - a - 1)
+    if less is None:
+        raise Undetermined(f"whether {a} < {b} depends on symbolic dims")
+    return less
 
 
 def _equal(a: Dim, b: Dim) -> bool:

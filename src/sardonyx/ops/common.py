@@ -51,7 +51,8 @@ def _broadcast_dim(dims: Sequence[Dim], shapes: Sequence[Sequence[Dim]]) -> Dim:
         if (isinstance(smaller, int) or at_least(smaller, 2)) and at_least(larger, 2):
             text = " and ".join(f"({', '.join(map(str, s))})" for s in shapes)
             raise InvalidModel(f"the shapes {text} do not broadcast")
-    raise Undetermined(f"whether {a} and {b} broadcast depends on symbolic dims")
+    text = f"whether {a} and {b} broadcast depends on symbolic dims"
+    raise Undetermined(text, equal=(a, b))
 
 
 def elementwise(

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sardonyx.errors import InvalidModel, RunError
+from sardonyx.ops.once import once
 from sardonyx.ops.registry import INTERNAL, host
 from sardonyx.types import Array
 
 ML = "ai.onnx.ml"
+Known: TypeAlias = tuple[Mapping[Any, Any], list[Any]]  # the values of keys; that of a NaN, if any
 
 
 @host("Labels", 1, domain=INTERNAL)
 def labels(x: Array, *, texts: Sequence[str]) -> Array:
     """The texts that numbers stand for."""
-    return np.asarray(_table(tuple(texts))[x], object).reshape(x.shape)
+    return np.asarray(_table(texts)[x], object).reshape(x.shape)
 
 
-@lru_cache(maxsize=64)
-def _table(texts: tuple[str, ...]) -> Array:
+@once
+def _table(texts: Sequence[str]) -> Array:
     return np.array(texts, object)
 
 
@@ -37,9 +38,13 @@ def label_encoder_1(
 ) -> Array:
     """A class's index for its name, or its name for its index."""
     if x.dtype == object:
-        index = {name: i for i, name in reversed(list(enumerate(classes_strings)))}
-        return _mapped(x, index, default_int64, np.int64)
-    return _mapped(x, dict(enumerate(classes_strings)), default_string, object)
+        return _mapped(x, (_categories(classes_strings)[0], []), default_int64, np.int64)
+    return _mapped(x, _numbered(classes_strings), default_string, object)
+
+
+@once
+def _numbered(names: Sequence[str]) -> Known:
+    return dict(enumerate(names)), []
 
 
 @host("LabelEncoder", 2, 4, domain=ML)
@@ -61,11 +66,10 @@ def label_encoder(
 ) -> Array:
     """The value for each key; the default of the values' type for what is no key."""
     keys: Any = keys_strings or keys_int64s or keys_floats
-    if keys_tensor is not None:
-        keys = keys_tensor.reshape(-1).tolist()
     default: Any
+    values: Any
     if values_tensor is not None:
-        values, kind = values_tensor.reshape(-1).tolist(), values_tensor.dtype
+        values, kind = values_tensor, values_tensor.dtype
         empty: Any = {"O": "_Unused", "f": -0.0}.get(kind.kind, -1)
         default = empty if default_tensor is None else default_tensor.reshape(-1).tolist()[0]
     else:
@@ -75,9 +79,19 @@ def label_encoder(
             (values_floats, default_float, np.float32),
         ]
         values, default, kind = next((g for g in given if g[0]), given[0])
+    return _mapped(x, _paired(keys if keys_tensor is None else keys_tensor, values), default, kind)
+
+
+@once
+def _paired(keys: Any, values: Any) -> Known:
+    """The value for each key, of two sequences or tensors."""
+    keys, values = (
+        x.reshape(-1).tolist() if isinstance(x, np.ndarray) else x for x in (keys, values)
+    )
     if len(keys) != len(values):
         raise InvalidModel(f"there are {len(keys)} keys and {len(values)} values")
-    return _mapped(x, dict(zip(keys, values, strict=True)), default, kind)
+    known = dict(zip(keys, values, strict=True))
+    return known, [value for key, value in known.items() if key != key]
 
 
 @host("CategoryMapper", 1, domain=ML)
@@ -93,9 +107,8 @@ def category_mapper(
     if len(cats_int64s) != len(cats_strings):
         raise InvalidModel(f"{len(cats_strings)} strings have {len(cats_int64s)} numbers")
     if x.dtype == object:
-        known = dict(zip(cats_strings, cats_int64s, strict=True))
-        return _mapped(x, known, default_int64, np.int64)
-    return _mapped(x, dict(zip(cats_int64s, cats_strings, strict=True)), default_string, object)
+        return _mapped(x, _paired(cats_strings, cats_int64s), default_int64, np.int64)
+    return _mapped(x, _paired(cats_int64s, cats_strings), default_string, object)
 
 
 @host("OneHotEncoder", 1, domain=ML)
@@ -108,16 +121,16 @@ def one_hot_encoder_text(
 ) -> Array:
     """float32 [shape of x, categories]: 1 at the category of each string. Zeros everywhere for an
     unknown one, or a run-time error where zeros=0."""
-    first, same = _categories(tuple(cats_strings))
+    first, same = _categories(cats_strings)
     found = [first.get(s, -1) for s in x.flat]
     if not zeros and -1 in found:
         raise RunError("a string is no category, and zeros is 0")
-    hot = np.equal.outer(np.array(found, np.int64), same).astype(np.float32)
+    hot: Array = np.equal.outer(np.array(found, np.int64), same).astype(np.float32)
     return hot.reshape(*x.shape, len(cats_strings))
 
 
-@lru_cache(maxsize=64)
-def _categories(texts: tuple[str, ...]) -> tuple[dict[str, int], Array]:
+@once
+def _categories(texts: Sequence[str]) -> tuple[dict[str, int], Array]:
     """Where each category comes first, and of each one where it does (a model may repeat one)."""
     first = {s: i for i, s in reversed(list(enumerate(texts)))}
     return first, np.array([first[s] for s in texts], np.int64)
@@ -132,7 +145,8 @@ def dict_vectorizer(
 ) -> Array:
     """The values of a map, each at the place of its key in the vocabulary; 0 or "" elsewhere."""
     vocabulary: Sequence[Any] = string_vocabulary or int64_vocabulary
-    unknown = [key for key in x if key not in vocabulary]
+    words = _set(vocabulary)
+    unknown = [key for key in x if key not in words]
     if unknown:
         raise RunError(f"the key {unknown[0]!r} is not in the vocabulary")
     values = [np.asarray(value) for value in x.values()]
@@ -141,6 +155,11 @@ def dict_vectorizer(
         return np.array([str(x.get(key, "")) for key in vocabulary], object)
     kinds = {"i": np.int64, "f": kind if kind == np.float32 else np.float64}
     return np.array([x.get(key, 0) for key in vocabulary], kinds.get(kind.kind, kind))
+
+
+@once
+def _set(words: Sequence[Any]) -> frozenset[Any]:
+    return frozenset(words)
 
 
 @host("CastMap", 1, domain=ML)
@@ -179,8 +198,9 @@ def zip_map(
     return list(map(dict, map(zip, repeat(keys), rows.tolist())))
 
 
-def _mapped(x: Array, table: Mapping[Any, Any], default: Any, kind: Any) -> Array:
-    """The table's value for each element; a NaN is one key."""
-    nan = next((value for key, value in table.items() if key != key), default)
+def _mapped(x: Array, known: Known, default: Any, kind: Any) -> Array:
+    """The value for each element; a NaN is one key."""
+    table, nans = known
+    nan = nans[0] if nans else default
     found = [nan if item != item else table.get(item, default) for item in x.flat]
     return np.array(found, kind).reshape(x.shape)

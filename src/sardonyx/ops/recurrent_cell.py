@@ -171,15 +171,20 @@ class Cell:
 
     def active(self, step: Expr, n: Expr) -> Expr | None:
         """Whether a sequence has this step."""
-        return None if self.lengths is None else step < cast(self.lengths[n], t.int64)
+        return None if self.lengths is None else step < self.length(n)
 
     def place(self, step: Expr, n: Expr, reverse: bool) -> Expr:
-        """Where in the sequence a step is."""
+        """Where in the sequence a step is; somewhere in it, of one past the length."""
         if not reverse:
             return step
-        if self.lengths is None:
+        if self.lengths is None or self.steps == 0:
             return self.steps - 1 - step
-        return maximum(cast(self.lengths[n], t.int64) - 1 - step, 0)
+        return minimum(maximum(self.length(n) - 1 - step, 0), self.steps - 1)
+
+    def length(self, n: Expr) -> Expr:
+        """The length of a sequence."""
+        assert self.lengths is not None
+        return cast(self.lengths[n], t.int64)
 
     def sequence(self) -> Tensor:
         """The output of all steps, zeros at first."""
@@ -187,6 +192,12 @@ class Cell:
         if self.layout:
             shape = self.batch, self.steps, len(self.directions), self.hidden
         return self.k.compute(shape, lambda *_: lift(0.0, t.float32), self.x.dtype)
+
+    def check_lengths(self, y: Tensor, d: int) -> None:
+        """Stores the zero that is there at the last step, which ends the run if none is."""
+        with loops(self.k, (self.batch, self.hidden)) as (n, j):
+            s = maximum(self.length(n) - 1, 0)
+            self.k.store(y, (n, s, d, j) if self.layout else (s, d, n, j), 0.0)
 
     def last(self, states: Sequence[Tensor]) -> Tensor:
         """The last states of all directions as an output."""
@@ -226,6 +237,8 @@ def run(
     products = [cell.weights.of_input(cell, d) for d in directions]
     states = [[cell.state(x, d) for x in initial] for d in directions]
     for d, reverse in enumerate(cell.directions):
+        if reverse and cell.lengths is not None:
+            cell.check_lengths(y, d)
         with cell.k.loop(cell.steps) as i:
             new = step(d, states[d], _given(cell, products[d], i, reverse))
             cell.advance(y, d, reverse, i, list(zip(states[d], new, strict=True)))
@@ -234,10 +247,4 @@ def run(
 
 def _given(cell: Cell, products: Tensor, step: Axis, reverse: bool) -> Given:
     """How a step reads the products of its input."""
-    checked = reverse and cell.lengths is not None
-
-    def given(gate: int, n: Axis, j: Axis) -> Expr:
-        place = (cell.place(step, n, reverse), n, j + gate * cell.hidden)
-        return products.trap(place) if checked else products[place]
-
-    return given
+    return lambda gate, n, j: products[cell.place(step, n, reverse), n, j + gate * cell.hidden]

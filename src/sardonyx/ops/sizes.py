@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.dims import Dim, at_least, divide, extreme, floordiv
+from sardonyx.dims import Dim, at_least, decided, divide, extreme, floordiv
 from sardonyx.errors import InvalidModel, Undetermined
 
 
@@ -32,7 +32,8 @@ def agree(a: Dim, b: Dim, what: str) -> Dim:
         return a
     if isinstance(a - b, int):
         raise InvalidModel(f"{what}: {a} and {b} differ")
-    raise Undetermined(f"{what}: whether {a} and {b} are equal depends on symbolic dims")
+    text = f"{what}: whether {a} and {b} are equal depends on symbolic dims"
+    raise Undetermined(text, equal=(a, b))
 
 
 def quotient(d: Dim, by: int, message: str) -> Dim:
@@ -57,10 +58,7 @@ def is_one(d: Dim) -> bool:
 
 def is_negative(d: Dim) -> bool:
     """Whether d < 0; Undetermined where symbolic dims leave it open."""
-    if isinstance(d, int):
-        return d < 0
-    if at_least(d, 0):
-        return False
-    if at_least(-d, 1):
-        return True
-    raise Undetermined(f"whether {d} is negative depends on symbolic dims")
+    least = decided(d)
+    if least is None:
+        raise Undetermined(f"whether {d} is negative depends on symbolic dims")
+    return not least

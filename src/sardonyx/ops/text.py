@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.errors import InvalidModel, RunError, UnsupportedModel
+from sardonyx.ops.once import once
 from sardonyx.ops.registry import host
 from sardonyx.types import Array, by_onnx, string
 
@@ -73,9 +74,14 @@ def string_normalizer(
     if case_change_action not in changes:
         raise InvalidModel(f"case_change_action is {case_change_action!r}")
     same: Callable[[str], str] = str if is_case_sensitive else str.lower
-    stopped = {same(word) for word in stopwords}
+    stopped = _stopped(stopwords, same)
     kept = [changes[case_change_action](s) for s in x.flat if same(s) not in stopped] or [""]
     return _texts(kept, (*x.shape[:-1], len(kept)))
+
+
+@once
+def _stopped(words: Sequence[str], same: Callable[[str], str]) -> frozenset[str]:
+    return frozenset(map(same, words))
 
 
 @host("TfIdfVectorizer", 9)
@@ -99,21 +105,29 @@ def tf_idf_vectorizer(
     pool = _pool(pool_strings or pool_int64s, ngram_counts)
     if len(pool) > len(ngram_indexes):
         raise InvalidModel(f"{len(pool)} n-grams have {len(ngram_indexes)} ngram_indexes")
+    scale = _scale(ngram_indexes, weights)
     rows = x.reshape(1, -1) if x.ndim < 2 else x
     longest = min(max_gram_length, len(ngram_counts))  # of the pool
-    counts = np.zeros((len(rows), max(ngram_indexes, default=-1) + 1), np.float32)
+    counts = np.zeros((len(rows), len(scale)), np.float32)
     for out, row in zip(counts, rows.tolist(), strict=True):
         for gram in _grams(row, min_gram_length, longest, max_skip_count):
             if gram in pool:
                 out[ngram_indexes[pool[gram]]] += 1
     if mode != "TF":
-        scale = np.ones(counts.shape[1], np.float32)
-        for i, index in enumerate(ngram_indexes[: len(weights)]):
-            scale[index] = weights[i]
         counts = (np.minimum(counts, 1) if mode == "IDF" else counts) * scale
     return counts[0] if x.ndim < 2 else counts
 
 
+@once
+def _scale(indexes: Sequence[int], weights: Sequence[float]) -> Array:
+    """The weight at each index; 1 where none is."""
+    scale = np.ones(max(indexes, default=-1) + 1, np.float32)
+    for index, weight in zip(indexes, weights, strict=False):
+        scale[index] = weight
+    return scale
+
+
+@once
 def _pool(
     items: Sequence[int] | Sequence[str], starts: Sequence[int]
 ) -> dict[tuple[object, ...], int]:

@@ -1,8 +1,9 @@
 """A graph as a program: one launch per operation.
 
-If, Loop and Scan become launches that call programs, where all sizes are known: a carried value
-keeps its type, and what is scanned has as many elements as there are iterations, a number that is
-known. Anything else about them is for the stages of the host.
+If, Loop and Scan become launches that call programs, where all that they carry and make has sizes
+that are numbers: a carried value keeps its type, and what is scanned has as many elements as there
+are iterations, which a symbolic dim may tell. Anything else about them is for the stages of the
+host.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import partial
 from typing import TypeAlias
 
 from sardonyx import types as t
-from sardonyx.dims import at_least, symbols
+from sardonyx.dims import Dim, at_least, symbols
 from sardonyx.errors import Undetermined, UnsupportedModel
 from sardonyx.graph import Graph, Operation, captures
 from sardonyx.infer import infer, kernel_of, on_host
@@ -118,7 +119,7 @@ def _loop(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Mak
         raise Undetermined(f"{op}: a carried value changes its type")
     if kinds[states:]:
         count = iterations(graph, op, body)
-        kinds[states:] = [_rows(k, count) for k in kinds[states:]]
+        kinds[states:] = _all_rows(op, states + 1, kinds[states:], count)
     results = _results(op, op.outputs, kinds, tensors)
     reads = (*([trips] if trips else []), *([cond] if cond else []), *carried, *_captured(op))
     call = Call("Loop", (made,), states, (), (bool(trips), bool(cond)))
@@ -132,29 +133,39 @@ def _one(op: Operation, *kinds: TensorType) -> None:
             raise Undetermined(f"{op}: a condition or trip count is {kind}, not one element")
 
 
-def _rows(kind: TensorType, count: int) -> TensorType:
-    return TensorType(kind.dtype, (count, *(kind.shape or ())))
+def _all_rows(
+    op: Operation, first: int, kinds: Sequence[TensorType], count: Dim
+) -> list[TensorType]:
+    """The types of what a body gives in each of so many iterations, its outputs from the first on:
+    of no iteration the sizes that the model states, which leaves others to the stages."""
+    body = op.subgraphs["body"]
+    for name, kind in zip(body.outputs[first:], kinds, strict=True):
+        stated = body.types.get(name)
+        if count == 0 and (stated is None or stated.shape != kind.shape):
+            raise Undetermined(f"{op}: it gives '{name}' of no iteration")
+    return [TensorType(k.dtype, (count, *(k.shape or ()))) for k in kinds]
 
 
 def _scan(graph: Graph, op: Operation, tensors: dict[str, TensorType], make: Make) -> list[Launch]:
     count = int(op.attributes["num_scan_inputs"])
     states, names, before = len(op.inputs) - count, list(op.inputs), list[Launch]()
-    kinds = _known(op, op.inputs, tensors)
+    kinds = [*_known(op, names[:states], tensors), *_typed(op, names[states:], tensors)]
     for j, axis in enumerate(_flags(op, "scan_input_axes", count), states):
         if axis % len(kinds[j].shape or (1,)):
             before.append(_moved(op, names[j], f"{names[j]}/{op.origin}/{j}", axis, 0, tensors))
             names[j] = before[-1].writes[0]
     moved = [tensors[n] for n in names]
-    lengths = {k.shape[0] for k in moved[states:] if k.shape}
+    lengths = sorted({k.shape[0] for k in moved[states:] if k.shape}, key=str)
     if len(lengths) != 1:
-        raise Undetermined(f"{op}: the scanned inputs have the lengths {sorted(map(str, lengths))}")
+        text = f"{op}: the scanned inputs have the lengths {[*map(str, lengths)]}"
+        raise Undetermined(text, equal=(lengths[0], lengths[1]) if lengths else None)
     own = [*moved[:states], *(TensorType(k.dtype, (k.shape or ())[1:]) for k in moved[states:])]
     made = _body(op, "body", _inferred(graph, op, op.subgraphs["body"], own, tensors), make)
     given = given_by(made)
     if given[:states] != moved[:states]:
         raise Undetermined(f"{op}: a state changes its type")
     (length,) = lengths
-    given[states:] = [_rows(k, int(str(length))) for k in given[states:]]
+    given[states:] = _all_rows(op, states, given[states:], length)
     axes = _flags(op, "scan_output_axes", len(given) - states)
     plain, after = [*op.outputs, *[""] * (len(given) - len(op.outputs))], list[Launch]()
     for j, axis in enumerate(axes, states):
@@ -202,7 +213,7 @@ def _inferred(
     outer = tuple(dict.fromkeys(captures(body)))
     types = {n: k for n, k in body.types.items() if n in body.initializers}
     types |= dict(zip(body.inputs, own, strict=True))
-    types |= dict(zip(outer, _known(op, outer, tensors), strict=True))
+    types |= dict(zip(outer, _typed(op, outer, tensors), strict=True))
     found = {n: known_value(graph, n) for n in outer}
     values = {n: v for n, v in found.items() if v is not None and v.size <= LIMIT}
     inputs = (*body.inputs, *outer)
@@ -232,11 +243,21 @@ def _known(
     op: Operation, names: Sequence[str], tensors: Mapping[str, TensorType]
 ) -> list[TensorType]:
     """The types of tensors; Undetermined where a size is not a number."""
+    found = _typed(op, names, tensors)
+    for name, kind in zip(names, found, strict=True):
+        for size in filter(symbols, kind.shape or ()):
+            raise Undetermined(f"{op}: the type of '{name}' is {kind}", equal=(size, None))
+    return found
+
+
+def _typed(
+    op: Operation, names: Sequence[str], tensors: Mapping[str, TensorType]
+) -> list[TensorType]:
+    """The types of tensors; Undetermined where one is not known."""
     found = []
     for name in names:
         kind = tensors.get(name)
-        sizes = None if kind is None else kind.shape
-        if kind is None or kind.dtype is t.string or sizes is None or any(map(symbols, sizes)):
+        if kind is None or kind.dtype is t.string or kind.shape is None:
             raise Undetermined(f"{op}: the type of '{name}' is {kind or 'not known'}")
         found.append(kind)
     return found

@@ -30,6 +30,7 @@ from sardonyx.passes.held import hold_narrow
 from sardonyx.passes.joined import write_joined
 from sardonyx.passes.known import compute_known
 from sardonyx.passes.layout import block_channels
+from sardonyx.passes.lengths import end_early
 from sardonyx.passes.maxima import split_maxima
 from sardonyx.passes.multipliers import repeat_channels
 from sardonyx.passes.narrow import narrow
@@ -99,6 +100,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         split_repeats,
         split_choices,
         split_batches,
+        end_early,
         collapse,
         round_once,
         *((partial(look_up_halves, fused=fused),) if roomy else ()),

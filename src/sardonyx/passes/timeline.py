@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from sardonyx.dims import symbols
 from sardonyx.passes.program import Launch, Program
 from sardonyx.plan import Step, Timeline
 from sardonyx.plan.kernels import step_of
@@ -32,11 +33,13 @@ def outline_of(program: Program) -> Outline:
 
 
 def timeline_of(program: Program, most: Mapping[str, int] | None = None) -> Timeline:
-    """The program's steps and sizes; inputs, weights and outputs lie outside M. most: what the
+    """The program's steps and sizes; inputs, weights and outputs lie outside M, inputs of any size
+    (of a body, what it reads from around it). most: what the
     symbolic dims of a program do not exceed, of which each tensor gets the most that it needs."""
     if most is not None:
         return outline_of(program).within(most)
-    sizes = {n: byte_size(n, program.tensors[n]) for n in _names(program)}
+    given = {n for n in program.inputs if any(map(symbols, program.tensors[n].shape or ()))}
+    sizes = {n: 0 if n in given else byte_size(n, program.tensors[n]) for n in _names(program)}
     steps = tuple(_once(step_of(x.kernel, x.reads, x.writes) for x in program.launches))
     initial = tuple(dict.fromkeys((*program.inputs, *program.weights)))
     outside = frozenset({*program.inputs, *program.weights, *program.outputs})

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sardonyx.dims import Dim, Poly, at_least
 from sardonyx.errors import Undetermined
 from sardonyx.graph import Graph, Operation, reads
 from sardonyx.infer import infer
@@ -15,10 +16,14 @@ from sardonyx.passes.branches import known_value
 COUNTED = 1024  # iterations that are tried
 
 
-def iterations(graph: Graph, op: Operation, body: Graph) -> int:
-    """The number of iterations of a Loop whose body is inferred. Undetermined where it is not
-    known."""
+def iterations(graph: Graph, op: Operation, body: Graph) -> Dim:
+    """The number of iterations of a Loop whose body is inferred, symbolic where the trip count is
+    and it alone decides. Undetermined where it is not known."""
     trips, cond = (*op.inputs, "", "")[:2]
+    if (not cond or _always(graph, cond)) and _goes_on(body, body.outputs[0]):
+        for size in graph.values.get(trips, np.array([])).flat:
+            if isinstance(size, Poly) and at_least(size, 0):
+                return size
     most, first = (known_value(graph, n) if n else None for n in (trips, cond))
     if (trips and most is None) or (cond and first is None):
         raise Undetermined(f"{op}: how often it runs is not known")

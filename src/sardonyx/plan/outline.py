@@ -81,5 +81,6 @@ def byte_size(name: str, tensor: TensorType | None) -> int:
         raise UnsupportedModel(f"the tensor '{name}' has a type that Sardonyx does not have")
     count = None if tensor.shape is None else product(tensor.shape)
     if not isinstance(count, int):
-        raise Undetermined(f"the tensor '{name}' has the type {tensor}; its size is not known yet")
+        text = f"the tensor '{name}' has the type {tensor}; its size is not known yet"
+        raise Undetermined(text, equal=None if count is None else (count, None))
     return tensor.dtype.bytes(count)

@@ -90,6 +90,8 @@ class Plans:
         if not self._made or tuple(dims.values()) in self._made:
             return self._exact(dims)
         wide = {name: _rounded(n) for name, n in dims.items()}
+        if any(evaluate(size, wide) < 0 for size in self._outline.sizes):
+            return self._exact(dims)
         try:
             found = self._exact(wide)
         except LimitExceeded:

@@ -106,7 +106,7 @@ def share_of_loop(s: For, kernel: Kernel) -> Share | None:
     if not is_sure(s, kernel):
         return None
     turn, best = work(For(Axis("once", 1), body)), None
-    run = all(isinstance(x, Store | Set) for x in body)  # the last loop is one over neighbours
+    run = not any(isinstance(x, For | Compute) for x in statements(body))  # over neighbours
     for axes in _prefixes(chain):
         private = _private(axes, s, kernel)
         if private is None or (run and len(axes) > 1 and axes[-1] is chain[-1]):
