@@ -17,19 +17,19 @@ PUBLIC void rounded(uint8_t *to, float *x, int64_t count, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) {
     sx_round_u8(to + i, x + i, zero);
-    sx_near_u8(x + i, zero);
+    sx_near_unsigned(x + i, zero, 255);
   }
 }
 PUBLIC void rounded_i8(float *x, int64_t count, float zero) {
   int64_t i;
-  for (i = 0; i < count; i += 16) sx_near_i8(x + i, zero);
+  for (i = 0; i < count; i += 16) sx_near_signed(x + i, zero, 127);
 }
 PUBLIC void divided(uint8_t *to, float *x, int64_t count, float by, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) {
     sx_quotients(x + i, by);
     sx_round_u8(to + i, x + i, zero);
-    sx_near_i8(x + i, 0);
+    sx_near_signed(x + i, 0, 127);
   }
 }
 PUBLIC void left(int8_t *same, uint8_t *moved, const float *x, int64_t count) {

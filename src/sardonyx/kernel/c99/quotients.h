@@ -1,13 +1,13 @@
 /* Pieces of the prelude (prelude.h): quotients by one number. */
 
-/* Sixteen x for which rint(x) + z is, as a byte, what rint(x / by) + z is, for every z that is a byte. Below 512 they
-   are the quotients (sx_over_f32 tells why; what is subnormal on the way is of one that rounds to 0); from there on, as
-   for an infinity, a product with 1 / by has the same end of a byte. */
+/* Sixteen x for which rint(x) + z is, as an integer of 8 or 16 bits, what rint(x / by) + z is, for every z that is one.
+   Below 2^18 they are the quotients (sx_over_f32 tells why; what is subnormal on the way is of one that rounds to 0);
+   from there on, as for an infinity, a product with 1 / by has the same end. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
 SX_FN void sx_quotients(float *x, float by) {
   const __m512 v = _mm512_loadu_ps(x), d = _mm512_set1_ps(by), y = _mm512_set1_ps(1 / by), q = _mm512_mul_ps(v, y);
-  const __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(q), _mm512_set1_ps(512), _CMP_LT_OQ);
+  const __mmask16 small = _mm512_cmp_ps_mask(_mm512_abs_ps(q), _mm512_set1_ps(0x1p18f), _CMP_LT_OQ);
   if (fabsf(by) >= 0x1p-60f && fabsf(by) <= 0x1p60f)
     _mm512_storeu_ps(x, _mm512_mask3_fmadd_ps(_mm512_fnmadd_ps(q, d, v), y, q, small));
   else
