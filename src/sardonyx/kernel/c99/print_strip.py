@@ -72,10 +72,10 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
         made, near = _inner(s, names, lane, here)
         lines += made
         if s.along:
-            last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
+            last = rounded(s.expr) if s.buffer.dtype.bits == 8 else None
             if last is not None:
                 floats, zero, made = _floats(last, axis, names, lane, here)
-                call = f"sx_round_u8(&{target}, {floats}, {zero});"
+                call = f"sx_round_{suffix(s.buffer.dtype)}(&{target}, {floats}, {zero});"
                 return [*lines, *made, *first, call, "}"]
             byte = _unmoved(s.expr)
             if byte in near and s.buffer.dtype.bits == 8:
@@ -194,7 +194,7 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
 
 
 def _inner(s: Strip, names: Writer, lane: str, here: str) -> tuple[list[str], dict[Expr, str]]:
-    """The statements for what is rounded on the way (for uint8 at the end, print_strip has others),
+    """The statements for what is rounded on the way (for bytes at the end, print_strip has others),
     and the names of the floats that are integers; its places in the rest have names."""
     axis = s.axis
     lines = calls_of(s.expr, (s.expr,), axis, names, lane, here)
@@ -202,7 +202,7 @@ def _inner(s: Strip, names: Writer, lane: str, here: str) -> tuple[list[str], di
     nodes = list(varying((s.expr,), axis, names))
     for e in nodes:
         found = rounded(e)
-        if found is None or (e is s.expr and e.dtype is t.uint8):
+        if found is None or (e is s.expr and e.dtype.bits == 8 and s.along):
             continue
         floats, zero, made = _floats(found, axis, names, lane, here)
         sign = "unsigned" if e.dtype.min == 0 else "signed"

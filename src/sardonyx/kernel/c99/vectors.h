@@ -24,6 +24,14 @@ SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
   const __m512i sum = _mm512_add_epi32(near, _mm512_set1_epi32((int32_t)zero));
   _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(sum));
 }
+SX_FN void sx_round_i8(int8_t *to, const float *from, float zero) {
+  const __m512 x = _mm512_loadu_ps(from);
+  const __mmask16 known = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+  const __m512i near = _mm512_cvtps_epi32(_mm512_max_ps(x, _mm512_set1_ps(-128 - zero))), half = _mm512_set1_epi32(128);
+  const __m512i sum = _mm512_add_epi32(near, _mm512_add_epi32(half, _mm512_set1_epi32((int32_t)zero)));
+  const __m128i sign = _mm_set1_epi8(-128), bytes = _mm512_mask_cvtusepi32_epi8(sign, known, sum);
+  _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(bytes, sign));
+}
 /* The same as floats, in place: integers from 0 to `most`, or from -1 - most. */
 SX_FN void sx_near_unsigned(float *x, float zero, float most) {
   const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
@@ -154,6 +162,15 @@ SX_FN void sx_leave_i8(int8_t *to, const float *from) {
 SX_FN void sx_leave_u8(uint8_t *to, const float *from) {
   int l;
   for (l = 0; l < 16; l++) to[l] = (uint8_t)(from[l] + 128);
+}
+#endif
+#if !defined(__AVX512BW__)
+SX_FN void sx_round_i8(int8_t *to, const float *from, float zero) {
+  float x[16];
+  int l;
+  for (l = 0; l < 16; l++) x[l] = from[l];
+  sx_near_signed(x, zero, 127);
+  sx_leave_i8(to, x);
 }
 #endif
 
