@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 from nets import Net, check_engines
 from test_grids import Kind, quantised
@@ -99,6 +100,26 @@ def test_sixteen_are_rounded_at_once(made: Callable[[Kind], Net], kind: Kind) ->
     launches = optimise(lower(made(kind).graph())).launches
     text = "".join(print_scheduled(x.kernel, threads=False).text for x in launches)
     assert f"sx_near_{'unsigned' if kind is np.uint16 else 'signed'}(" in text
+
+
+def differing(columns: int) -> Net:
+    """Bytes less a number, as int16, which one launch makes of floats."""
+    net = Net()
+    x = np.random.default_rng(5).standard_normal((3, columns)).astype(np.float32) * 2
+    q = net.op("QuantizeLinear", net.feed("x", x), np.float32(0.02), np.uint8(120))
+    d = net.op("Sub", net.op("Cast", q, to=onnx.TensorProto.INT32), np.int32(120))
+    net.give(net.op("Cast", d, to=onnx.TensorProto.INT16))
+    return net
+
+
+@pytest.mark.parametrize("columns", [16, 24, 40])
+def test_differences_of_bytes_agree(columns: int) -> None:
+    check_engines(differing(columns))
+
+
+def test_differences_of_bytes_are_rounded_sixteen_at_once() -> None:
+    (launch,) = optimise(lower(differing(24).graph())).launches
+    assert "sx_near_unsigned(" in print_scheduled(launch.kernel, threads=False).text
 
 
 def test_integers_of_16_bits_are_stored() -> None:

@@ -85,8 +85,9 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
             return [*lines, *narrowed(s, names, lane, here, first)]
     else:
         lines += calls_of(s.expr, (s.expr,), axis, names, lane, here, width)
-    element, (value,) = evaluate(names, [s.expr])
-    value = bare(stored(names, value, s.expr, s.buffer))
+    root = _unwrapped(s.expr)
+    element, (value,) = evaluate(names, [root])
+    value = bare(value if root is not s.expr else stored(names, value, s.expr, s.buffer))
     if not is_small(s.buffer.dtype):
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
     r, dtype = names.fresh("r"), s.buffer.dtype
@@ -94,7 +95,16 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
     lines += [*used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
     if first and dtype.bits == 8 and s.along:
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
-    return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+    rolled = "sx_rolled() " if first and s.along else ""
+    return [*lines, rolled + each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+
+
+def _unwrapped(e: Expr) -> Expr:
+    """The int32 that an integer of 16 bits is made of: it is cut off where it is stored."""
+    match e:
+        case Cast(x, t.int16 | t.uint16) if x.dtype is t.int32:
+            return x
+    return e
 
 
 def is_strip(s: Compute) -> bool:
@@ -107,7 +117,7 @@ def is_strip(s: Compute) -> bool:
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     """Whether s rounds to bytes, reads or rounds to float16, or picks numbers along whole strips of
     its last axis: of a short loop gcc makes no good vectors."""
-    if rounded(_within(s.expr)) is None and not has_calls(s.expr, axis):
+    if not any(map(rounded, always(s.expr, {}))) and not has_calls(s.expr, axis):
         return False
     index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
@@ -234,15 +244,6 @@ def _floats(
         lead, (scale,) = evaluate(names, [divisor])
         made += [*lead, f"sx_quotients({f}, {bare(scale)});"]
     return f, bare(texts[0]) if texts else "0.0f", [*before, *made]
-
-
-def _within(e: Expr) -> Expr:
-    """The byte that e is, within bounds (a Relu), or as another (`_unmoved`)."""
-    match e:
-        case Alu("max" | "min", (x, Const())):
-            return _within(x)
-    byte = _unmoved(e)
-    return byte if byte is e else _within(byte)
 
 
 def _unmoved(e: Expr) -> Expr:
