@@ -109,6 +109,8 @@ def product_cases() -> list[Case]:
         make("MatMulNBits", x, packed, scale, **n),
         make("MatMulNBits", x, packed, scale, byte(np.uint8, 6), None, normal(6), **n),
         make("MatMulNBits", x, packed, scale, normal(12), **n),
+        make("MatMulNBits", x, packed, scale, None, np.arange(64, dtype=np.int32) % 2, **n),
+        make("MatMulNBits", x, packed, scale, normal(12), np.arange(64, dtype=np.int32) % 2, **n),
         make("MatMulNBits", x, byte(np.uint8, 6, 2, 32), scale, bits=8, **n),
         make("MatMulNBits", normal(3, 50), packed, scale, byte(np.uint8, 6), **{**n, "K": 50}),
         make("MatMulNBits", x, byte(np.uint8, 6, 2, 8), scale, byte(np.uint8, 6), bits=2, **n),

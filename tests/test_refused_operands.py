@@ -106,6 +106,12 @@ WRONG_OF_MICROSOFT: list[tuple[str, list[Any], dict[str, Any], str]] = [
         {"K": 64, "N": 6, "block_size": 32},
         "shape of bias",
     ),
+    (
+        "MatMulNBits",
+        [(2, 64), (6, 2, 16), (12,), None, (63,)],
+        {"K": 64, "N": 6, "block_size": 32},
+        "shape of g_idx",
+    ),
     ("GatherBlockQuantized", [(7, 16), (2,), (6, 1)], {"block_size": 16}, "shape of scales"),
     ("QGemm", [(3, 7), (), (), (8, 5), (), ()], {}, "7 and 8 differ"),
 ]

@@ -17,19 +17,22 @@ PUBLIC void rounded(uint8_t *to, float *x, int64_t count, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) {
     sx_round_u8(to + i, x + i, zero);
-    sx_near_u8(x + i, zero);
+    sx_near_unsigned(x + i, zero, 255);
   }
 }
-PUBLIC void rounded_i8(float *x, int64_t count, float zero) {
+PUBLIC void rounded_i8(int8_t *to, float *x, int64_t count, float zero) {
   int64_t i;
-  for (i = 0; i < count; i += 16) sx_near_i8(x + i, zero);
+  for (i = 0; i < count; i += 16) {
+    sx_round_i8(to + i, x + i, zero);
+    sx_near_signed(x + i, zero, 127);
+  }
 }
 PUBLIC void divided(uint8_t *to, float *x, int64_t count, float by, float zero) {
   int64_t i;
   for (i = 0; i < count; i += 16) {
     sx_quotients(x + i, by);
     sx_round_u8(to + i, x + i, zero);
-    sx_near_i8(x + i, 0);
+    sx_near_signed(x + i, 0, 127);
   }
 }
 PUBLIC void left(int8_t *same, uint8_t *moved, const float *x, int64_t count) {
@@ -72,8 +75,10 @@ def test_every_kind_of_float_gives_its_signed_byte() -> None:
         x = values()
         with np.errstate(invalid="ignore"):
             expected = np.nan_to_num(np.rint(x) + np.float32(zero), nan=0.0).clip(-128, 127)
-        pointer = ctypes.c_void_p(x.ctypes.data)
-        probe.rounded_i8(pointer, ctypes.c_int64(len(x)), ctypes.c_float(zero))
+        found = np.zeros(len(x), np.int8)
+        pointers = (ctypes.c_void_p(a.ctypes.data) for a in (found, x))
+        probe.rounded_i8(*pointers, ctypes.c_int64(len(x)), ctypes.c_float(zero))
+        np.testing.assert_array_equal(found, expected)
         assert x.tobytes() == (expected + np.float32(0)).astype(np.float32).tobytes()
 
 

@@ -54,5 +54,5 @@ def test_what_is_quantised_anew_is_stored_once() -> None:
 def test_a_byte_that_two_steps_read_is_rounded_once() -> None:
     (found,) = launches(twice().graph(), "QMul")
     text = print_scheduled(found.kernel, threads=False).text
-    assert text.count("sx_near_u8(f") == 3  # the sum, what is added, both
+    assert text.count("sx_near_unsigned(f") == 3  # the sum, what is added, both
     assert "sx_u8_of_f32" not in text

@@ -91,9 +91,13 @@ def matmul_nbits(
 
     W = (q - zero point) * scale, rounded to the compute type; q are unsigned numbers of 2, 4 or 8
     bits, the lowest first in each byte, and the zero point is half of their range unless given
-    (packed as q are, or as floats). accuracy_level allows less; nothing is made of it.
+    (packed as q are, or as floats). g_idx says which block's scale each of the K has; with packed
+    zero points and with 2 bits, where onnxruntime does not read it so, it is refused.
+    accuracy_level allows less; nothing is made of it.
     """
-    refuse(g_idx=g_idx, weight_prepacked=weight_prepacked)
+    refuse(weight_prepacked=weight_prepacked)
+    if bits == 2 or (zero_points is not None and zero_points.dtype is t.uint8):
+        refuse(g_idx=g_idx)
     if bits not in (2, 4, 8):
         raise UnsupportedModel(f"MatMulNBits of {bits} bits is not supported")
     blocks, each = -(-K // block_size), 8 // bits
@@ -101,16 +105,20 @@ def matmul_nbits(
     size = ceil_div(block_size * bits, 8)
     k.need_shape(b, (N, blocks, size), "B")
     k.need_shape(bias, (N,), "bias")
+    if g_idx is not None and g_idx.shape != (K,):
+        k.need_shape(g_idx, (blocks * block_size,), "g_idx")
     packed, steps = b, scales.reshaped((N, blocks))
     wide = compute_type(a.dtype)
 
     def weight(n: Axis, q: Axis) -> Expr:
         block, place = q // block_size, q % block_size
         value = unpacked(packed[n, block, place // each], place % each, bits)
-        zero = _zero_point(k, zero_points, (n, block), (N, blocks), bits)
+        group = block if g_idx is None else cast(g_idx[q], t.int64)
+        zero = _zero_point(k, zero_points, (n, group), (N, blocks), bits)
+        scale = cast(steps[n, block] if g_idx is None else steps.trap((n, group)), wide)
         if zero.dtype is t.int32:
-            return cast(value - zero, wide) * cast(steps[n, block], wide)
-        return (cast(value, wide) - cast(zero, wide)) * cast(steps[n, block], wide)
+            return cast(value - zero, wide) * scale
+        return (cast(value, wide) - cast(zero, wide)) * scale
 
     w = k.compute((N, K), weight, wide)
 
@@ -134,7 +142,7 @@ def _zero_point(
         return lift(1 << (bits - 1), t.int32)
     n, block = at
     if z.dtype.is_float:
-        return z.reshaped(shape)[n, block]
+        return z.reshaped(shape).trap((n, block))
     if z.dtype is not t.uint8:
         raise InvalidModel(f"zero points of {z.dtype}; expected uint8 or the type of A")
     rows, each = shape[0], 8 // bits

@@ -22,6 +22,7 @@ from sardonyx.passes.fewer import fewer_products
 from sardonyx.passes.fours import pair_fours
 from sardonyx.passes.fuse import fuse
 from sardonyx.passes.gathers import gather_rows
+from sardonyx.passes.grids import leave_rounded
 from sardonyx.passes.groups import join_shuffles
 from sardonyx.passes.half_tables import look_up_halves
 from sardonyx.passes.halves import hold_halves
@@ -65,6 +66,7 @@ def steps(fused: bool = True, roomy: bool = False, dots: int = 0) -> tuple[Step,
         fold,
         known_places,
         constant_bounds,
+        leave_rounded,
         join_shuffles,
         *((hold_unsigned,) if roomy else ()),
         partial(narrow, roomy=roomy, dots=dots > 0),

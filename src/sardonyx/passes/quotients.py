@@ -78,7 +78,7 @@ def _sum(quotient: Alu, zero: Expr, dtype: DType, known: Known) -> _Sum | None:
     match quotient.args:
         case Alu("add", (Alu("mul", (a, sa)), Alu("mul", (b, sb)))), y:
             one, two = _differences(a, known), _differences(b, known)
-            found = [_number(x, known) for x in (sa, sb, y, zero)]
+            found = [number_of(x, known) for x in (sa, sb, y, zero)]
         case _:
             return None
     numbers = [np.float32(x) for x in found if x is not None]
@@ -92,7 +92,7 @@ def _differences(e: Expr, known: Known) -> Array | None:
     """Every value of a byte less a known one, as a float; None where e is not that."""
     match e:
         case Cast(Alu("sub", (Cast(x), Cast() as z), t.int32), t.float32):
-            zero = _number(z, known)
+            zero = number_of(z, known)
         case Cast(x, t.float32):
             zero = 0.0
         case _:
@@ -103,13 +103,13 @@ def _differences(e: Expr, known: Known) -> Array | None:
     return (every - int(zero)).astype(np.float32)
 
 
-def _number(e: Expr, known: Known) -> float | None:
+def number_of(e: Expr, known: Known) -> float | None:
     """The value of a constant, or of a known tensor of one element."""
     match e:
         case Const(value, _):
             return float(value)
         case Cast(x, dtype) if dtype in (t.float32, t.int32) and x.dtype.bits <= dtype.bits:
-            return _number(x, known)
+            return number_of(x, known)
         case Load(b, _, "proven") if b.root in known and known[b.root].size == 1:
             return float(known[b.root].reshape(-1)[0])
     return None

@@ -29,7 +29,7 @@ SX_TILE sx_q_numbers sx_q_all(const sx_plain *e) {
                             _mm512_set1_epi32((int32_t)e->zero), _mm512_set1_epi32((int32_t)e->less)};
   return all;
 }
-/* Floats rounded to bytes, as sx_round_u8 and sx_near_u8 (vectors.h) do it. */
+/* Floats rounded to bytes, as sx_round_u8 and sx_near_unsigned (vectors.h) do it. */
 SX_TILE void sx_q_rounded(uint8_t *to, __m512 x, sx_q_numbers all) {
   const __m512i near = _mm512_cvtps_epi32(_mm512_max_ps(x, all.low));
   _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(_mm512_add_epi32(near, all.zero)));

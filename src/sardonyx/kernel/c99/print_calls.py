@@ -17,7 +17,7 @@ from functools import partial
 from sardonyx import types as t
 from sardonyx.kernel.c99.picks import table_of
 from sardonyx.kernel.c99.spelling import canonical
-from sardonyx.kernel.c99.strips import WHOLE, Strip, always, array_of, is_along, varying
+from sardonyx.kernel.c99.strips import WHOLE, Strip, always, array_of, is_along, rounded, varying
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
 from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Load
 from sardonyx.kernel.folds import LANES
@@ -77,11 +77,11 @@ def calls_of(
 
 
 def has_calls(e: Expr, axis: Axis) -> bool:
-    """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked, or
-    remainders of floats taken."""
+    """Whether float16 are read along the axis, rounded to, or what e is, or numbers are picked,
+    rounded to integers of 16 bits, or remainders of floats taken."""
     if is_narrowed(e) or any(True for _ in _wide_loads(e, axis, {})):
         return True
-    kinds = (_half, looked_up, table_of, _divided)
+    kinds = (_half, looked_up, table_of, _divided, _short)
     return any(of(x) is not None for x in always(e, {}) for of in kinds)
 
 
@@ -124,6 +124,11 @@ def _half(e: Expr) -> Expr | None:
         case Cast(Cast(v, t.float16), t.float32) if v.dtype is t.float32:
             return v
     return None
+
+
+def _short(e: Expr) -> object:
+    """What an e of 16 bits is rounded from (print_strip.py)."""
+    return rounded(e) if e.dtype.bits == 16 else None
 
 
 def _divided(e: Expr) -> tuple[Expr, Expr] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sardonyx import types as t
 from sardonyx.kernel.c99.contract import MOST_ROWS, Contraction
 from sardonyx.kernel.c99.print_plain import Bytes, Place, Plain, is_read, place_of, rows_with
-from sardonyx.kernel.c99.print_strip import rounded
+from sardonyx.kernel.c99.strips import rounded
 from sardonyx.kernel.expr import Alu, Cast, Const, Expr, Load, cast
 
 Term = tuple[Expr, Expr, Expr]  # a byte, its zero point as float32, its factor

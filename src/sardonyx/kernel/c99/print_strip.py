@@ -5,7 +5,7 @@ turn into vectors of 32-bit numbers.
     the expression                for (l..) r[l] = .. q[l] ..;
     and narrowed last             for (l..) out[..] = (uint8_t)r[l];
 
-    what is rounded to bytes      for (l..) f[l] = ..; sx_near_u8(f, zero); for (l..) .. f[l] ..;
+    what is rounded to integers   for (l..) f[l] = ..; sx_near_unsigned(f, zero, most); .. f[l] ..;
     where it is a quotient        for (l..) f[l] = ..; sx_quotients(f, scale);
     what is rounded to float16    for (l..) f[l] = ..; sx_nears_f16(f); for (l..) .. f[l] ..;
 
@@ -33,6 +33,8 @@ from sardonyx.kernel.c99.strips import (
     array_of,
     hoisted,
     is_along,
+    is_small,
+    rounded,
     strip_of,
     used,
     varying,
@@ -43,7 +45,6 @@ from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute, For, Store
 from sardonyx.kernel.ranges import inside
 from sardonyx.kernel.walk import free_axes, number, walk
-from sardonyx.types import DType
 
 
 def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> list[str]:
@@ -71,29 +72,39 @@ def print_strip(s: Strip, names: Writer, lane: str, here: str, width: str) -> li
         made, near = _inner(s, names, lane, here)
         lines += made
         if s.along:
-            last = rounded(s.expr) if s.buffer.dtype is t.uint8 else None
+            last = rounded(s.expr) if s.buffer.dtype.bits == 8 else None
             if last is not None:
                 floats, zero, made = _floats(last, axis, names, lane, here)
-                call = f"sx_round_u8(&{target}, {floats}, {zero});"
+                call = f"sx_round_{suffix(s.buffer.dtype)}(&{target}, {floats}, {zero});"
                 return [*lines, *made, *first, call, "}"]
             byte = _unmoved(s.expr)
-            if byte in near:
+            if byte in near and s.buffer.dtype.bits == 8:
                 call = f"sx_leave_{suffix(s.buffer.dtype)}(&{target}, {near[byte]});"
                 return [*lines, *first, call, "}"]
         if is_narrowed(s.expr):
             return [*lines, *narrowed(s, names, lane, here, first)]
     else:
         lines += calls_of(s.expr, (s.expr,), axis, names, lane, here, width)
-    element, (value,) = evaluate(names, [s.expr])
-    value = bare(stored(names, value, s.expr, s.buffer))
-    if not _is_small(s.buffer.dtype):
+    root = _unwrapped(s.expr)
+    element, (value,) = evaluate(names, [root])
+    value = bare(value if root is not s.expr else stored(names, value, s.expr, s.buffer))
+    if not is_small(s.buffer.dtype):
         return [*lines, f"sx_rolled() {each}", here, *element, f"{target} = {value};", "}"]
     r, dtype = names.fresh("r"), s.buffer.dtype
     lines += [f"int32_t {r}[{LANES}];", f"sx_rolled() {each}"]
     lines += [*used(here, [*element, value]), *element, f"{r}[{lane}] = {value};", "}"]
     if first and dtype.bits == 8 and s.along:
         return [*lines, *first, f"sx_narrow_{suffix(dtype)}(&{target}, {r});", "}"]
-    return [*lines, each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+    rolled = "sx_rolled() " if first and s.along else ""
+    return [*lines, rolled + each, here, f"{target} = ({dtype.c}){r}[{lane}];", "}"]
+
+
+def _unwrapped(e: Expr) -> Expr:
+    """The int32 that an integer of 16 bits is made of: it is cut off where it is stored."""
+    match e:
+        case Cast(x, t.int16 | t.uint16) if x.dtype is t.int32:
+            return x
+    return e
 
 
 def is_strip(s: Compute) -> bool:
@@ -106,7 +117,7 @@ def is_strip(s: Compute) -> bool:
 def rounds_in_strips(s: Compute | Store, axis: Axis) -> bool:
     """Whether s rounds to bytes, reads or rounds to float16, or picks numbers along whole strips of
     its last axis: of a short loop gcc makes no good vectors."""
-    if rounded(_within(s.expr)) is None and not has_calls(s.expr, axis):
+    if not any(map(rounded, always(s.expr, {}))) and not has_calls(s.expr, axis):
         return False
     index, nodes = s.axes if isinstance(s, Compute) else s.index, list(walk(s.expr))
     loads = [e for e in nodes if isinstance(e, Load)]
@@ -193,18 +204,19 @@ def print_alone(s: Compute, names: Writer) -> list[str]:
 
 
 def _inner(s: Strip, names: Writer, lane: str, here: str) -> tuple[list[str], dict[Expr, str]]:
-    """The statements for what is rounded on the way (for uint8 at the end, print_strip has others),
-    and the names of the floats that are bytes; its places in the rest have names."""
+    """The statements for what is rounded on the way (for bytes at the end, print_strip has others),
+    and the names of the floats that are integers; its places in the rest have names."""
     axis = s.axis
     lines = calls_of(s.expr, (s.expr,), axis, names, lane, here)
     near: dict[Expr, str] = {}
     nodes = list(varying((s.expr,), axis, names))
     for e in nodes:
         found = rounded(e)
-        if found is None or (e is s.expr and e.dtype is t.uint8):
+        if found is None or (e is s.expr and e.dtype.bits == 8 and s.along):
             continue
         floats, zero, made = _floats(found, axis, names, lane, here)
-        lines += [*made, f"sx_near_{suffix(e.dtype)}({floats}, {zero});"]
+        sign = "unsigned" if e.dtype.min == 0 else "signed"
+        lines += [*made, f"sx_near_{sign}({floats}, {zero}, {int(e.dtype.max)});"]
         near[e] = floats
         names.given[e] = f"((int32_t){floats}[{lane}])"
         for user in nodes:
@@ -234,28 +246,6 @@ def _floats(
     return f, bare(texts[0]) if texts else "0.0f", [*before, *made]
 
 
-def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
-    """v and z of an e that is rint(v) + z as a byte: z is one that no axis decides, or None."""
-    if e.dtype is not t.uint8 and e.dtype is not t.int8:
-        return None
-    match e:
-        case Cast(Alu("add", (Alu("rint", (v,)), Cast(z) as zero), t.float32), dtype, True):
-            alone = isinstance(z, Load) and not free_axes(z)[id(z)]
-            return (v, zero) if alone and z.dtype is dtype else None
-        case Cast(Alu("rint", (v,), t.float32), _, True):
-            return v, None
-    return None
-
-
-def _within(e: Expr) -> Expr:
-    """The byte that e is, within bounds (a Relu), or as another (`_unmoved`)."""
-    match e:
-        case Alu("max" | "min", (x, Const())):
-            return _within(x)
-    byte = _unmoved(e)
-    return byte if byte is e else _within(byte)
-
-
 def _unmoved(e: Expr) -> Expr:
     """The int8 that e is, or is as uint8: e = int8 + 128 (passes/bytes.py)."""
     match e:
@@ -265,21 +255,16 @@ def _unmoved(e: Expr) -> Expr:
 
 
 def _subtracted(user: Expr, e: Expr) -> Expr | None:
-    """The byte z of a user that is the difference e - z as a float: that of floats is the same."""
+    """z of a user that is the difference e - z as a float: that of floats is the same."""
     match user:
         case Cast(Alu("sub", (Cast(x), Cast(z) as zero), t.int32), t.float32) if x is e:
-            byte = z.dtype.is_integer and z.dtype.bits == 8 and not free_axes(z)[id(z)]
-            return zero if byte else None
+            return zero if is_small(z.dtype) and not free_axes(z)[id(z)] else None
     return None
 
 
 def has_bytes(s: Compute, axis: Axis) -> bool:
     """Whether s reads or writes small integers along the axis."""
-    return _is_small(s.buffer.dtype) or any(_small_loads(s.expr, axis, {}))
-
-
-def _is_small(dtype: DType) -> bool:
-    return dtype.is_integer and not dtype.is_storage and dtype.bits < 32
+    return is_small(s.buffer.dtype) or any(_small_loads(s.expr, axis, {}))
 
 
 def _small_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[Load]:
@@ -287,5 +272,5 @@ def _small_loads(root: Expr, axis: Axis, given: Mapping[Expr, str]) -> Iterator[
     free = free_axes(root)
     for e in always(root, given):
         match e:
-            case Load(_, _, "proven") if _is_small(e.dtype) and axis in free[id(e)]:
+            case Load(_, _, "proven") if is_small(e.dtype) and axis in free[id(e)]:
                 yield e

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sardonyx import types as t
 from sardonyx.dims import Dim
 from sardonyx.kernel.affine import affine, coefficient, position
 from sardonyx.kernel.c99.picks import table_of
 from sardonyx.kernel.c99.spelling import c_type
 from sardonyx.kernel.c99.write import Writer, bare, evaluate
-from sardonyx.kernel.expr import Axis, Buffer, Expr, Fold, Iterate, Load, Local, Where
+from sardonyx.kernel.expr import Alu, Axis, Buffer, Cast, Expr, Fold, Iterate, Load, Local, Where
 from sardonyx.kernel.folds import LANES
 from sardonyx.kernel.ir import Compute
 from sardonyx.kernel.walk import children, free_axes, walk
@@ -108,6 +109,25 @@ def _is_there(x: Load) -> bool:
         isinstance(i, int) and isinstance(n, int) and 0 <= i < n
         for i, n in zip(index, x.buffer.shape, strict=True)
     )
+
+
+def is_small(dtype: DType) -> bool:
+    """Whether it is an integer of 8 or 16 bits."""
+    return dtype.is_integer and not dtype.is_storage and dtype.bits < 32
+
+
+def rounded(e: Expr) -> tuple[Expr, Expr | None] | None:
+    """v and z of an e that is rint(v) + z as a small integer: z is one that no axis decides, or
+    None."""
+    if not is_small(e.dtype):
+        return None
+    match e:
+        case Cast(Alu("add", (Alu("rint", (v,)), Cast(z) as zero), t.float32), dtype, True):
+            alone = isinstance(z, Load) and not free_axes(z)[id(z)]
+            return (v, zero) if alone and z.dtype is dtype else None
+        case Cast(Alu("rint", (v,), t.float32), _, True):
+            return v, None
+    return None
 
 
 def array_of(

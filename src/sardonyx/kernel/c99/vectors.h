@@ -24,17 +24,25 @@ SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
   const __m512i sum = _mm512_add_epi32(near, _mm512_set1_epi32((int32_t)zero));
   _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtusepi32_epi8(sum));
 }
-/* The same bytes as floats, in place. */
-SX_FN void sx_near_u8(float *x, float zero) {
+SX_FN void sx_round_i8(int8_t *to, const float *from, float zero) {
+  const __m512 x = _mm512_loadu_ps(from);
+  const __mmask16 known = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+  const __m512i near = _mm512_cvtps_epi32(_mm512_max_ps(x, _mm512_set1_ps(-128 - zero))), half = _mm512_set1_epi32(128);
+  const __m512i sum = _mm512_add_epi32(near, _mm512_add_epi32(half, _mm512_set1_epi32((int32_t)zero)));
+  const __m128i sign = _mm_set1_epi8(-128), bytes = _mm512_mask_cvtusepi32_epi8(sign, known, sum);
+  _mm_storeu_si128((__m128i *)(void *)to, _mm_xor_si128(bytes, sign));
+}
+/* The same as floats, in place: integers from 0 to `most`, or from -1 - most. */
+SX_FN void sx_near_unsigned(float *x, float zero, float most) {
   const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
   const __m512 above = _mm512_max_ps(sum, _mm512_setzero_ps());
-  _mm512_storeu_ps(x, _mm512_min_ps(above, _mm512_set1_ps(255)));
+  _mm512_storeu_ps(x, _mm512_min_ps(above, _mm512_set1_ps(most)));
 }
-SX_FN void sx_near_i8(float *x, float zero) {
+SX_FN void sx_near_signed(float *x, float zero, float most) {
   const __m512 near = _mm512_roundscale_ps(_mm512_loadu_ps(x), 4), sum = _mm512_add_ps(near, _mm512_set1_ps(zero));
   const __mmask16 nan = (__mmask16)_mm512_cmp_ps_mask(sum, sum, _CMP_UNORD_Q);
   const __m512 known = _mm512_maskz_mov_ps((__mmask16)~nan, sum);
-  _mm512_storeu_ps(x, _mm512_min_ps(_mm512_max_ps(known, _mm512_set1_ps(-128)), _mm512_set1_ps(127)));
+  _mm512_storeu_ps(x, _mm512_min_ps(_mm512_max_ps(known, _mm512_set1_ps(-1 - most)), _mm512_set1_ps(most)));
 }
 /* Floats that are integers of int8 as these, or plus 128 as uint8. */
 SX_FN void sx_leave_i8(int8_t *to, const float *from) {
@@ -83,21 +91,21 @@ SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
   const __m128i fours = _mm_packus_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
   _mm_storeu_si128((__m128i *)(void *)to, _mm_shuffle_epi32(fours, 0xd8));
 }
-/* The same bytes as floats, in place. */
-SX_FN void sx_near_u8(float *x, float zero) {
+/* The same as floats, in place: integers from 0 to `most`, or from -1 - most. */
+SX_FN void sx_near_unsigned(float *x, float zero, float most) {
   int l;
   for (l = 0; l < 16; l += 8) {
     const __m256 sum = _mm256_add_ps(_mm256_round_ps(_mm256_loadu_ps(x + l), 4), _mm256_set1_ps(zero));
     const __m256 above = _mm256_max_ps(sum, _mm256_setzero_ps());
-    _mm256_storeu_ps(x + l, _mm256_min_ps(above, _mm256_set1_ps(255)));
+    _mm256_storeu_ps(x + l, _mm256_min_ps(above, _mm256_set1_ps(most)));
   }
 }
-SX_FN void sx_near_i8(float *x, float zero) {
+SX_FN void sx_near_signed(float *x, float zero, float most) {
   int l;
   for (l = 0; l < 16; l += 8) {
     const __m256 sum = _mm256_add_ps(_mm256_round_ps(_mm256_loadu_ps(x + l), 4), _mm256_set1_ps(zero));
     const __m256 known = _mm256_and_ps(sum, _mm256_cmp_ps(sum, sum, _CMP_ORD_Q));
-    _mm256_storeu_ps(x + l, _mm256_min_ps(_mm256_max_ps(known, _mm256_set1_ps(-128)), _mm256_set1_ps(127)));
+    _mm256_storeu_ps(x + l, _mm256_min_ps(_mm256_max_ps(known, _mm256_set1_ps(-1 - most)), _mm256_set1_ps(most)));
   }
 }
 /* Floats that are integers of int8 as these, or plus 128 as uint8. */
@@ -133,13 +141,19 @@ SX_FN void sx_round_u8(uint8_t *to, const float *from, float zero) {
   int l;
   for (l = 0; l < 16; l++) to[l] = (uint8_t)sx_u8_of_f32(rintf(from[l]) + zero);
 }
-SX_FN void sx_near_u8(float *x, float zero) {
+SX_FN void sx_near_unsigned(float *x, float zero, float most) {
   int l;
-  for (l = 0; l < 16; l++) x[l] = (float)sx_u8_of_f32(rintf(x[l]) + zero);
+  for (l = 0; l < 16; l++) {
+    const float y = rintf(x[l]) + zero;
+    x[l] = !(y > 0) ? 0 : y < most ? y : most;
+  }
 }
-SX_FN void sx_near_i8(float *x, float zero) {
+SX_FN void sx_near_signed(float *x, float zero, float most) {
   int l;
-  for (l = 0; l < 16; l++) x[l] = (float)sx_i8_of_f32(rintf(x[l]) + zero);
+  for (l = 0; l < 16; l++) {
+    const float y = rintf(x[l]) + zero;
+    x[l] = y != y ? 0 : y < -1 - most ? -1 - most : y < most ? y : most;
+  }
 }
 SX_FN void sx_leave_i8(int8_t *to, const float *from) {
   int l;
@@ -148,6 +162,15 @@ SX_FN void sx_leave_i8(int8_t *to, const float *from) {
 SX_FN void sx_leave_u8(uint8_t *to, const float *from) {
   int l;
   for (l = 0; l < 16; l++) to[l] = (uint8_t)(from[l] + 128);
+}
+#endif
+#if !defined(__AVX512BW__)
+SX_FN void sx_round_i8(int8_t *to, const float *from, float zero) {
+  float x[16];
+  int l;
+  for (l = 0; l < 16; l++) x[l] = from[l];
+  sx_near_signed(x, zero, 127);
+  sx_leave_i8(to, x);
 }
 #endif
 
