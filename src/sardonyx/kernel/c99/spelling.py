@@ -168,6 +168,8 @@ def cast(x: str, source: DType, target: DType, saturate: bool = True, toward: st
         return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
     if source is t.int64 and target is t.float64:
         return f"sx_f64_of_i64({x})"
+    if source is t.bool_ and target.is_float:  # gcc 12 leaves a loop with the cast as it is
+        return f"({x} ? {literal(1, target)} : {literal(0, target)})"
     return f"({c_type(target)}){x}"
 
 
