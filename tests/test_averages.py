@@ -30,6 +30,8 @@ ABOUT = (
     {"kernel_shape": [5, 4]},
     {"kernel_shape": [3, 6], "strides": [2, 3]},
     {"kernel_shape": [9, 5], "strides": [1, 6]},
+    {"kernel_shape": [9, 11], "pads": [4, 5] * 2},
+    {"kernel_shape": [9, 14], "pads": [4, 9] * 2, "strides": [5, 7]},
 )
 
 
@@ -106,6 +108,25 @@ def test_averages_of_bytes_are_summed_in_two_steps(kind: type[np.generic]) -> No
     every = (s for x in program.launches for s in statements(x.kernel.body))
     roots = [e for s in every for e in expressions(s)]
     assert not any(isinstance(e, Fold) and e.kind == "sum" for e in walk(*roots))
+
+
+@pytest.mark.parametrize("size", [7, 8, 20, 40])
+def test_windows_that_touch_are_the_machines(size: int) -> None:
+    """Up to 1024 terms are put one behind the other first."""
+    net = Net()
+    for high, wide in ((size, size), (2 * size, size), (size, 2 * size + 1)):
+        x = net.feed(f"x{high} {wide}", values(size, 2, 3, high, wide))
+        net.give(net.op("AveragePool", x, kernel_shape=[size] * 2, strides=[size] * 2))
+    check_engines(net)
+
+
+def test_a_window_of_all_that_there_is_is_a_row() -> None:
+    net = Net()
+    net.give(net.op("AveragePool", net.feed("x", values(1, 2, 3, 7, 9)), kernel_shape=[7, 9]))
+    (launch,) = optimise(lower(net.graph(), overridable=False)).launches
+    (s,) = launch.kernel.body
+    folds = [e for e in walk(*expressions(s)) if isinstance(e, Fold)]
+    assert [a.extent for e in folds for a in e.axes] == [63]
 
 
 def test_the_sum_of_negative_zeros_is_positive() -> None:

@@ -30,7 +30,7 @@ from sardonyx.passes.widen import HALVES
 from sardonyx.types import DType
 
 NEAR = 1 << 17  # elements of a plane with its borders
-MOST = 49  # terms that stand one behind the other
+MOST = 121  # terms that stand one behind the other
 DEALT = 4  # elements by which windows move, whose rows are dealt out
 
 

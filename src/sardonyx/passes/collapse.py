@@ -61,7 +61,9 @@ class _Views:
 def _statement(s: Stmt, views: _Views) -> Stmt:
     match s:
         case Compute() if not _has_products(s.expr):
-            return _compute(_folds(s, s.expr, views), views)
+            ones: dict[Axis, Expr] = {a: lift(0) for a in s.axes if a.extent == 1}
+            e = rewrite(s.expr, ones)
+            return _compute(_folds(replace(s, expr=e), e, views), views)
         case Compute() if packed_along(s) is not None:
             return _compute(s, views)
         case For():
