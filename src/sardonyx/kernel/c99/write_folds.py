@@ -14,6 +14,7 @@ from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.walk import walk
 
 KEPT = 1024  # terms that are copied before they are added
+SHORT = 20  # terms below which an extreme is taken one by one
 
 Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
 
@@ -96,7 +97,7 @@ def extremes(
 
     last = e.axes[-1].extent
     narrowed = any(a in names.spans for a in e.axes)
-    if narrowed or (isinstance(last, int) and last < 2 * LANES):
+    if narrowed or (isinstance(last, int) and last < SHORT):
         result = f"sx_{e.kind}ranked_{s}({parts})"
         lines = [f"int{bits}_t {parts} = {start};", *nest(heads, bodies, step(parts))]
         return [*lines, f"const {e.dtype.c} {name} = {result};"]
