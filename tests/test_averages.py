@@ -13,7 +13,7 @@ from test_passes import check, values
 from sardonyx import types as t
 from sardonyx.dims import substitute
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Buffer, Fold
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load
 from sardonyx.kernel.ir import For, Store, expressions, statements
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
@@ -31,6 +31,8 @@ ABOUT = (
     {"kernel_shape": [3, 6], "strides": [2, 3]},
     {"kernel_shape": [9, 5], "strides": [1, 6]},
     {"kernel_shape": [9, 11], "pads": [4, 5] * 2},
+    {"kernel_shape": [9, 15], "pads": [4, 7] * 2},
+    {"kernel_shape": [7, 20], "pads": [3, 9, 3, 10], "strides": [2, 1]},
     {"kernel_shape": [9, 14], "pads": [4, 9] * 2, "strides": [5, 7]},
 )
 
@@ -151,6 +153,14 @@ def test_no_window_asks_where_its_input_ends(kind: type) -> None:
     (launch,) = optimise(lower(net.graph(), overridable=False)).launches
     found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
     assert not any(isinstance(e, Fold) for e in found)
+
+
+def test_large_windows_read_a_plane_with_borders() -> None:
+    net = Net()
+    net.give(net.op("AveragePool", net.feed("x", values(1, 1, 4, 9, 40)), **ABOUT[9]))
+    (launch,) = optimise(lower(net.graph(), overridable=False)).launches
+    found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
+    assert all(e.mode == "proven" for e in found if isinstance(e, Load))
 
 
 @pytest.mark.parametrize("extent", [1, 5, 8, 11, 16, 20, 32, 45])
