@@ -13,7 +13,7 @@ from test_passes import check, values
 from sardonyx import types as t
 from sardonyx.dims import substitute
 from sardonyx.kernel.affine import affine
-from sardonyx.kernel.expr import Axis, Buffer, Fold
+from sardonyx.kernel.expr import Axis, Buffer, Fold, Load
 from sardonyx.kernel.ir import For, Store, expressions, statements
 from sardonyx.kernel.walk import walk
 from sardonyx.passes.lower import lower
@@ -30,6 +30,10 @@ ABOUT = (
     {"kernel_shape": [5, 4]},
     {"kernel_shape": [3, 6], "strides": [2, 3]},
     {"kernel_shape": [9, 5], "strides": [1, 6]},
+    {"kernel_shape": [9, 11], "pads": [4, 5] * 2},
+    {"kernel_shape": [9, 15], "pads": [4, 7] * 2},
+    {"kernel_shape": [7, 20], "pads": [3, 9, 3, 10], "strides": [2, 1]},
+    {"kernel_shape": [9, 14], "pads": [4, 9] * 2, "strides": [5, 7]},
 )
 
 
@@ -108,6 +112,25 @@ def test_averages_of_bytes_are_summed_in_two_steps(kind: type[np.generic]) -> No
     assert not any(isinstance(e, Fold) and e.kind == "sum" for e in walk(*roots))
 
 
+@pytest.mark.parametrize("size", [7, 8, 20, 40])
+def test_windows_that_touch_are_the_machines(size: int) -> None:
+    """Up to 1024 terms are put one behind the other first."""
+    net = Net()
+    for high, wide in ((size, size), (2 * size, size), (size, 2 * size + 1)):
+        x = net.feed(f"x{high} {wide}", values(size, 2, 3, high, wide))
+        net.give(net.op("AveragePool", x, kernel_shape=[size] * 2, strides=[size] * 2))
+    check_engines(net)
+
+
+def test_a_window_of_all_that_there_is_is_a_row() -> None:
+    net = Net()
+    net.give(net.op("AveragePool", net.feed("x", values(1, 2, 3, 7, 9)), kernel_shape=[7, 9]))
+    (launch,) = optimise(lower(net.graph(), overridable=False)).launches
+    (s,) = launch.kernel.body
+    folds = [e for e in walk(*expressions(s)) if isinstance(e, Fold)]
+    assert [a.extent for e in folds for a in e.axes] == [63]
+
+
 def test_the_sum_of_negative_zeros_is_positive() -> None:
     net = Net()
     x = net.feed("x", np.full((1, 1, 4, 16), -0.0, np.float32))
@@ -130,6 +153,14 @@ def test_no_window_asks_where_its_input_ends(kind: type) -> None:
     (launch,) = optimise(lower(net.graph(), overridable=False)).launches
     found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
     assert not any(isinstance(e, Fold) for e in found)
+
+
+def test_large_windows_read_a_plane_with_borders() -> None:
+    net = Net()
+    net.give(net.op("AveragePool", net.feed("x", values(1, 1, 4, 9, 40)), **ABOUT[9]))
+    (launch,) = optimise(lower(net.graph(), overridable=False)).launches
+    found = [e for s in statements(launch.kernel.body) for e in walk(*expressions(s))]
+    assert all(e.mode == "proven" for e in found if isinstance(e, Load))
 
 
 @pytest.mark.parametrize("extent", [1, 5, 8, 11, 16, 20, 32, 45])

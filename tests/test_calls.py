@@ -230,6 +230,18 @@ def test_large_outputs_that_nobody_has_are_written_again() -> None:
     assert len(places) == 1
 
 
+@pytest.mark.parametrize("size", [64, 97, 300])
+def test_large_outputs_begin_with_a_line_of_the_cache(size: int) -> None:
+    if calls.glue() is None:
+        pytest.skip("Python's headers are not here")
+    net, x = Net(), np.ones((size, 64), np.float32)
+    for _ in range(4):
+        net.give(net.op("Neg", net.feed(f"x{len(net.feeds)}", x)))
+    engine = NativeEngine(net.graph())
+    engine.run(net.feeds)
+    assert {y.ctypes.data % 64 for y in engine.quick(net.feeds) or ()} == {0}
+
+
 def test_large_outputs_that_grow_run_by_run_lie_where_those_before_lay() -> None:
     if calls.glue() is None:
         pytest.skip("Python's headers are not here")

@@ -95,7 +95,16 @@ def halves(net: Net) -> None:
         net.give(net.op("Neg", net.op("MaxPool", x, kernel_shape=[2, 3], strides=[1, 3])))
 
 
-NETS = (floats, uneven, indices, integers, halves)
+def peaks(net: Net) -> None:
+    """What is its window's maximum, as detectors ask for it."""
+    x = net.feed("x", values(2, 1, 3, 20, 33))
+    for to in (t.float32, t.float64):
+        same = net.op("Equal", x, net.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4))
+        hit = net.op("Cast", same, to=to.onnx)
+        net.give(net.op("Mul", x, hit) if to is t.float32 else hit)
+
+
+NETS = (floats, uneven, indices, integers, halves, peaks)
 
 
 @pytest.mark.parametrize("make", NETS, ids=lambda f: f.__name__)

@@ -317,3 +317,11 @@ def test_divisors_that_are_known_are_constants(op: str, divisor: int, dtype: typ
     net.give(net.op(op, net.feed("x", x), np.array([divisor]).astype(dtype)))
     (launch,) = check(net).launches
     assert len(launch.reads) == 1
+
+
+def test_a_residual_is_read_in_the_layout_that_it_is_added_in() -> None:
+    net = Net()
+    x = net.feed("x", values(1, 1, 32, 9, 9))
+    y = net.op("Relu", net.op("Conv", x, values(2, 32, 32, 1, 1)))
+    net.give(net.op("Add", x, net.op("Conv", y, values(3, 32, 32, 1, 1))))
+    assert sum("x" in launch.reads for launch in check(net).launches) == 1

@@ -49,8 +49,13 @@ def test_such_launches_take_tiles(second: bool) -> None:
     assert takes_tiles(turned(40, 24, second=second))
 
 
+@pytest.mark.parametrize("columns", [8, 10, 15])
+def test_columns_that_fill_no_tile_are_read_as_they_lie(columns: int) -> None:
+    assert not takes_tiles(turned(90, columns))
+
+
 @pytest.mark.parametrize("rows", SIZES)
-@pytest.mark.parametrize("columns", [8, 16, 33])
+@pytest.mark.parametrize("columns", [8, 10, 16, 33])
 def test_the_engines_agree(rows: int, columns: int) -> None:
     check_engines(turned(rows, columns, second=rows % 2 == 0))
 

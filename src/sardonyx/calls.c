@@ -9,7 +9,9 @@
 #include <stdint.h>
 
 enum { MOST = 256 };      /* inputs and outputs */
-enum { LARGE = 1 << 17 }; /* bytes that malloc asks the system for, which clears each page, and gives back */
+enum { LINE = 64 };       /* bytes of a line of the cache: stores of vectors that cross its end take twice the time */
+enum { LARGE = 1 << 14 }; /* bytes from which on an output begins with a line, and lies where others have lain: pages
+                             that are new the system clears first */
 
 typedef struct {
   unsigned char *memory;
@@ -105,12 +107,14 @@ static PyObject *block(sx_call *c, npy_intp n) {
 static PyObject *array(sx_call *c, sx_tensor *t) {
   const npy_intp n = PyArray_MultiplyList(t->shape, t->rank) * PyDataType_ELSIZE(t->descr);
   PyObject *b, *y;
+  char *at;
   Py_INCREF(t->descr);
   if (n < LARGE) return PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, NULL, 0, NULL);
-  b = block(c, n);
+  b = n > NPY_MAX_INTP - LINE ? PyErr_NoMemory() : block(c, n + LINE);
+  at = b ? (char *)PyArray_DATA((PyArrayObject *)b) : NULL;
+  at += b ? -(uintptr_t)at % LINE : 0;
   y = !b ? NULL
-         : PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, PyArray_DATA((PyArrayObject *)b),
-                                NPY_ARRAY_CARRAY, NULL);
+         : PyArray_NewFromDescr(&PyArray_Type, t->descr, t->rank, t->shape, NULL, at, NPY_ARRAY_CARRAY, NULL);
   if (!b) Py_DECREF(t->descr);
   if (y && PyArray_SetBaseObject((PyArrayObject *)y, b) == 0) return y; /* has taken b */
   if (!y) Py_XDECREF(b);

@@ -21,7 +21,7 @@ from math import prod
 from sardonyx.dims import product
 from sardonyx.kernel.expr import Axis, Buffer, Cast, Expr, Fold, Load, alu, cast, const, lift
 from sardonyx.kernel.folds import LANES
-from sardonyx.kernel.ir import Compute, Stmt, Store, nested
+from sardonyx.kernel.ir import Compute, For, Stmt, Store, nested
 from sardonyx.kernel.rewrite import rewrite
 from sardonyx.kernel.walk import is_plus_zero, walk
 from sardonyx.passes.program import Program
@@ -30,7 +30,7 @@ from sardonyx.passes.widen import HALVES
 from sardonyx.types import DType
 
 NEAR = 1 << 17  # elements of a plane with its borders
-MOST = 49  # terms that stand one behind the other
+MOST = 121  # terms that stand one behind the other
 DEALT = 4  # elements by which windows move, whose rows are dealt out
 
 
@@ -53,16 +53,18 @@ def _planes(s: Compute) -> Loops | None:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Windows:
     """A Compute with such a sum, whose windows move along its last axes. near: None where no window
-    reaches beyond the ends."""
+    reaches beyond the ends; row: of the result, where there are more than MOST terms."""
 
     compute: Compute
     fold: Fold
     x: Load
     slides: tuple[Slide, ...]
     near: Buffer | None
+    row: Buffer | None = None
 
     def made(self) -> tuple[Buffer, ...]:
-        return () if self.near is None else (self.near,)
+        temporaries = () if self.near is None else (self.near,)
+        return temporaries if self.row is None else (*temporaries, self.row)
 
     def loops(self) -> tuple[Stmt, ...]:
         s, (*above, along) = self.compute, self.slides
@@ -70,9 +72,20 @@ class _Windows:
         if self.near is not None:
             zero, phases = const(0, self.near.dtype), _phases(along)
             made = bordered(self.near, self.x, self.slides, zero, self._term, phases)
-        sums = in_strips(_extent(along.place), lambda at: (self._sum(at),))
+        sums = self._in_rows() or in_strips(_extent(along.place), lambda at: (self._sum(at),))
         body = [*made, *nested([one.place for one in above], list(sums))]
         return nested(s.axes[: -len(self.slides)], body)
+
+    def _in_rows(self) -> tuple[Stmt, ...]:
+        """A row of the result by a fold, where terms are too many to stand one behind the other."""
+        s, taps = self.compute, {one.tap: one for one in self.slides}
+        if self.row is None or self.near is None:
+            return ()
+        at = tuple(one.within(one.place, tap) for tap, one in taps.items())
+        fold = Fold("sum", self.fold.axes, (Load(self.near, at),))
+        last, end = s.axes[-1], Axis("end", s.axes[-1].extent)
+        row = Compute(self.row, (last,), rewrite(s.expr, {self.fold: fold}))
+        return row, For(end, (Store(s.buffer, (*s.axes[:-1], end), Load(self.row, (end,))),))
 
     def _term(self, e: Load) -> Expr:
         return cast(e, self.fold.dtype)
@@ -129,7 +142,7 @@ def _windows(s: Compute) -> _Windows | None:
         return None
     taps = prod(_extent(a) for a in fold.axes)
     inside, phases = [one.ends() == (0, one.place.extent) for one in found], _phases(found[-1])
-    if taps > MOST:
+    if taps > MOST and (phases > 1 or found[-1].by > 1 or inside[-1]):
         return None
     if all(inside) and phases == 1 and x.dtype is fold.dtype and taps > LANES:
         return _Windows(s, fold, x, found, None)
@@ -140,7 +153,8 @@ def _windows(s: Compute) -> _Windows | None:
         shape[-1:] = phases, -(-shape[-1] // phases)
     if prod(shape) > NEAR:
         return None
-    return _Windows(s, fold, x, found, Buffer("near", fold.dtype, tuple(shape)))
+    row = Buffer("row", s.buffer.dtype, (s.axes[-1].extent,)) if taps > MOST else None
+    return _Windows(s, fold, x, found, Buffer("near", fold.dtype, tuple(shape)), row)
 
 
 def _phases(along: Slide) -> int:

@@ -61,7 +61,8 @@ class _Views:
 def _statement(s: Stmt, views: _Views) -> Stmt:
     match s:
         case Compute() if not _has_products(s.expr):
-            return _compute(_folds(s, s.expr, views), views)
+            e = _at_the_only_place(s)
+            return _compute(_folds(replace(s, expr=e), e, views), views)
         case Compute() if packed_along(s) is not None:
             return _compute(s, views)
         case For():
@@ -77,6 +78,14 @@ def _statement(s: Stmt, views: _Views) -> Stmt:
 
 def _has_products(e: Expr) -> bool:
     return any(isinstance(x, Fold) and x.kind == "dot" for x in walk(e))
+
+
+def _at_the_only_place(s: Compute) -> Expr:
+    """What s computes, without the places of windows that have one alone."""
+    loads = [e for e in walk(s.expr) if isinstance(e, Load)]
+    moved = {a for e in loads for i in e.index if i not in s.axes for a in walk(i)}
+    places: dict[Axis, Expr] = {a: lift(0) for a in s.axes if a.extent == 1 and a in moved}
+    return rewrite(s.expr, places) if places else s.expr
 
 
 def _compute(s: Compute, views: _Views) -> Compute:

@@ -123,15 +123,25 @@ def _place(launch: Launch, state: _State) -> None:
     for reads in tries:
         moved = {n: b for n, b in reads.items() if b != PLAIN}
         for block in _blocks(launch, source, moved, state):
-            changed = _changed(launch, moved, block, state)
+            beside = _beside(launch, reads, block, state) if source is not None else {}
+            changed = _changed(launch, moved | beside, block, state)
             if changed is not None:
-                for name, b in reads.items():
+                for name, b in (reads | beside).items():
                     state.need(name, b)
                 state.launches.append(changed)
                 if block != PLAIN:
                     state.made(launch.writes[0], block)
                 return
     _leave(launch, state)
+
+
+def _beside(launch: Launch, reads: Mapping[str, int], block: int, state: _State) -> dict[str, int]:
+    """The layouts of what is as large as the result of a convolution, and would be read in steps by
+    what finishes its sums, as the model has it: that of the result."""
+    (write,) = launch.writes
+    alike = (n for n, b in reads.items() if b == PLAIN and n not in state.program.weights)
+    shape = state.tensors[write].shape
+    return {n: block for n in alike if block != PLAIN and state.tensors[n].shape == shape}
 
 
 def _blocks(

@@ -63,7 +63,7 @@ class Slide:
         inside = self.start >= 0 and last + reach < self.size
         return inside or (self.apart == 1 and self.start + reach >= 0 and last < self.size)
 
-    def within(self, place: Expr, tap: int) -> Expr:
+    def within(self, place: Expr, tap: Expr | int) -> Expr:
         """The index of a tap where the dimension has its border."""
         return place * self.by + (tap * self.apart + self.start + self.before)
 

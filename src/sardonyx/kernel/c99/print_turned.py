@@ -5,7 +5,7 @@
 
 so that f is of vectors, as it is where nothing is turned. The last tile of an axis moves back over
 its neighbour, whose elements are not computed again; where there is no whole one, elements are
-computed one by one.
+computed one by one. An axis p that is shorter than a tile is read as it lies.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def turned_of(s: Compute, p: Axis) -> Turned | None:
     """s as arithmetic on floats that are neighbours along p, all else being neighbours along its
     last axis, or the same there. What only moves has tiles of its own (print_tiles.py)."""
     last, value = s.axes[-1], s.expr
+    if isinstance(p.extent, int) and p.extent < TILE:
+        return None
     column: Expr | None = None
     count: Dim = 0
     match s.expr:

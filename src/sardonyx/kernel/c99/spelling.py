@@ -176,6 +176,8 @@ def cast(
         return f"sx_{suffix(target)}_of_{suffix(source)}({x})"
     if source is t.int64 and target is t.float64:
         return f"sx_f64_of_i64({x})"
+    if source is t.bool_ and target.is_float:  # gcc 12 leaves a loop with the cast as it is
+        return f"({x} ? {literal(1, target)} : {literal(0, target)})"
     return _as_float(x, target, cut) if target.is_float else f"({c_type(target)}){x}"
 
 

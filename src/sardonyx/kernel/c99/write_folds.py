@@ -13,6 +13,9 @@ from sardonyx.kernel.expr import Alu, Axis, Expr, Fold, Load, Local
 from sardonyx.kernel.folds import LANES, identity
 from sardonyx.kernel.walk import walk
 
+KEPT = 1024  # terms that are copied before they are added
+SHORT = 20  # terms below which an extreme is taken one by one
+
 Innermost: TypeAlias = tuple[str, list[str], str]  # the predicate, what it guards, the term
 
 
@@ -32,8 +35,9 @@ def sums(
     extent = e.axes[-1].extent
     narrowed = any(a in names.spans for a in e.axes)
     aligned = len(e.axes) == 1 or (isinstance(extent, int) and extent % LANES == 0)
+    used = product(tuple(a.extent for a in e.axes))
 
-    def step(lane: str) -> list[str]:
+    def step(lane: str, term: str = term) -> list[str]:
         return under(when, [*guarded, f"{parts}[{lane}] {sign}= {bare(term)};"])
 
     if narrowed:
@@ -41,11 +45,17 @@ def sums(
     elif aligned:
         inner = _in_sixteens(names, e.axes[-1], bodies[-1], step)
         lines = nest(heads[:-1], bodies[:-1], inner)
+    elif names.wide and not when and isinstance(used, int) and LANES < used <= KEPT:
+        kept, whole = names.fresh("w"), Axis("kept", used)
+        names.given[whole] = names.fresh("r")
+        lines = [f"{T} {kept}[{used}];", *_kept(names, e, kept, heads, bodies, term)]
+        lines += _in_sixteens(
+            names, whole, [], lambda lane: step(lane, f"{kept}[{names.given[whole]}]")
+        )
     else:
         count = names.fresh("q")
         counted = [*step(f"{count} & {LANES - 1}"), f"{count}++;"]
         lines = [f"int64_t {count} = 0;", *nest(heads, bodies, counted)]
-    used = product(tuple(a.extent for a in e.axes))
     if isinstance(used, int) and 0 < used < LANES and names.wide:
         start = "0" if e.kind == "sum" else ", ".join([one] * used)
         for n in (8, 4, 2, 1):  # the partial results that no term reached change no other
@@ -54,6 +64,16 @@ def sums(
         return [f"{T} {parts}[{used}] = {{{start}}};", *lines, f"const {T} {name} = {parts}[0];"]
     result = f"sx_{e.kind}16_{suffix(e.dtype)}({parts})"
     return [f"{T} {parts}[{LANES}] = {{{start}}};", *lines, f"const {T} {name} = {result};"]
+
+
+def _kept(
+    names: Writer, e: Fold, kept: str, heads: list[str], bodies: list[list[str]], term: str
+) -> list[str]:
+    """The terms one behind the other, so that sixteen of them are neighbours wherever rows end."""
+    count, last = names.fresh("q"), e.axes[-1]
+    row = [heads[-1], *bodies[-1], f"{kept}[{count} + {names.given[last]}] = {bare(term)};", "}"]
+    rows = nest(heads[:-1], bodies[:-1], [*row, f"{count} += {names.size(last.extent)};"])
+    return [f"int64_t {count} = 0;", *rows]
 
 
 def extremes(
@@ -77,7 +97,7 @@ def extremes(
 
     last = e.axes[-1].extent
     narrowed = any(a in names.spans for a in e.axes)
-    if narrowed or (isinstance(last, int) and last < 2 * LANES):
+    if narrowed or (isinstance(last, int) and last < SHORT):
         result = f"sx_{e.kind}ranked_{s}({parts})"
         lines = [f"int{bits}_t {parts} = {start};", *nest(heads, bodies, step(parts))]
         return [*lines, f"const {e.dtype.c} {name} = {result};"]
