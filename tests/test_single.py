@@ -174,3 +174,12 @@ def test_rows_become_columns_eight_by_eight(kind: type) -> None:
     net.give(net.op("Transpose", x, perm=[0, 2, 1]))
     check_engines(net)
     assert texts(net).count(f"sx_across_{8 * np.dtype(kind).itemsize}(") == 1
+
+
+@pytest.mark.parametrize("op", ["Expand", "Tile"])
+def test_products_with_the_same_factor_in_all_terms(op: str) -> None:
+    net, rng = Net(), np.random.default_rng(1)
+    x = net.feed("x", rng.standard_normal((40, 1)).astype(np.float32))
+    wide = net.op(op, x, np.array([40, 5] if op == "Expand" else [1, 5]))
+    net.give(net.op("MatMul", wide, rng.standard_normal((5, 20)).astype(np.float32)))
+    check_engines(net)

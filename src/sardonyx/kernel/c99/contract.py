@@ -221,6 +221,8 @@ def _split(
         if along is None:
             return None
         k.append(Walk((axis,), axis.extent, along))
+    if next((w.a for w in reversed(k) if w.extent != 1), 1) == 0:
+        return None  # tiles tell the end of a run by its place in A
     pair = pair_of(fold)
     if pair is not None and k[pair].extent != 1 and k[pair].a != 1:
         return None
