@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from nets import Net, check_engines
+from targets import Target
 from test_grids import Kind, quantised
 from test_round_bytes import values
+from test_targets import check_net
 
 from sardonyx import build
 from sardonyx.kernel.c99.prelude import prelude
@@ -127,3 +130,13 @@ def test_integers_of_16_bits_are_stored() -> None:
     x = np.random.default_rng(5).standard_normal((3, 40)).astype(np.float32) * 2
     net.give(net.op("QuantizeLinear", net.feed("x", x), np.float32(1e-4), np.uint16(777)))
     check_engines(net)
+
+
+def test_long_chains_are_not_cut_within_a_rounding(tmp_path: Path) -> None:
+    net, rng = Net(), np.random.default_rng(6)
+    about = np.float32(1e-4), np.uint16(7)
+    x = net.feed("x", rng.standard_normal((1, 16, 5, 9)).astype(np.float32))
+    w, b = (rng.standard_normal(s).astype(np.float32) for s in ((16, 16, 2, 2), (16,)))
+    y = net.op("HardSigmoid", net.op("Conv", x, w, b))
+    net.give(net.op("DequantizeLinear", net.op("QuantizeLinear", y, *about), *about))
+    check_net(net, Target("gcc", ("gcc", "-O1")), tmp_path / "source", dots=1)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sardonyx.kernel.c99.print_calls import is_narrowed
+from sardonyx.kernel.c99.strips import rounded
 from sardonyx.kernel.expr import Alu, Axis, Cast, Expr, Load, Where
 from sardonyx.kernel.walk import children, free_axes, walk
 
@@ -36,10 +37,11 @@ def cuts_of(root: Expr, lanes: Axis, known: Sequence[Expr] = ()) -> list[list[Ex
     total = max(ends.values(), default=0)
     users = {e: [ends[u] for u in nodes if e in _operands(u)] or [total] for e in nodes}
     unready = {x.x for e in nodes for x in children(e) if isinstance(x, Cast) and is_narrowed(x)}
+    unready.update(x for e in nodes for x in _on_the_way(e))
 
     def crossing(at: int, kept: set[Expr]) -> list[Expr] | None:
         """What is to be kept of what is there at that time; None where something has no 32 bits, or
-        is about to be rounded to float16."""
+        is about to be rounded to float16 or an integer."""
         new = [e for e in nodes if ends[e] <= at < max(users[e]) and e not in kept]
         there = kept.union(new)
         late = {e: max(2, _cycles(e) if min(users[e]) > at else 0) for e in new}
@@ -91,6 +93,19 @@ def _chain(root: Expr, lanes: Axis, known: Sequence[Expr]) -> Iterator[Expr]:
             varies.add(id(e))
             if id(e) not in inside and e not in known and not (e is not root and is_narrowed(e)):
                 yield e
+
+
+def _on_the_way(e: Expr) -> Iterator[Expr]:
+    """What stands between a number and the small integer that it is rounded to, the number too if
+    it is a quotient: strips make the one of the other at once (print_strip.py)."""
+    found = rounded(e)
+    if found is not None:
+        value, x = found[0], children(e)[0]
+        while x is not value:
+            yield x
+            x = children(x)[0]
+        if isinstance(value, Alu) and value.op == "div":
+            yield value
 
 
 def _is_near(e: Expr, there: set[Expr], ends: Mapping[Expr, int], cycles: int) -> bool:
