@@ -32,14 +32,23 @@ static inline __m512d _mm512_loadu_pd(const double *p) SX_EACH_DOUBLE(p[i])
 static inline void _mm512_storeu_pd(double *p, __m512d v) { memcpy(p, v.lane, sizeof v.lane); }
 static inline __m512d _mm512_add_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] + b.lane[i])
 static inline __m512d _mm512_mul_pd(__m512d a, __m512d b) SX_EACH_DOUBLE(a.lane[i] * b.lane[i])
-static inline uint16_t sx_compared(__m512 a, __m512 b, int less) {
+static inline __m512 _mm512_fnmadd_ps(__m512 a, __m512 b, __m512 c)
+  SX_EACH_LANE(__builtin_fmaf(-a.lane[i], b.lane[i], c.lane[i]))
+static inline __m512 _mm512_mask3_fmadd_ps(__m512 a, __m512 b, __m512 c, uint16_t m)
+  SX_EACH_LANE(m >> i & 1 ? __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]) : c.lane[i])
+static inline uint16_t sx_compared(__m512 a, __m512 b, int less, int no) {
   uint32_t mask = 0;
   int i;
-  for (i = 0; i < 16; i++) mask |= (uint32_t)!(less ? a.lane[i] < b.lane[i] : a.lane[i] == a.lane[i] && b.lane[i] == b.lane[i]) << i;
+  for (i = 0; i < 16; i++) {
+    const int is = less ? a.lane[i] < b.lane[i] : a.lane[i] == a.lane[i] && b.lane[i] == b.lane[i];
+    mask |= (uint32_t)(is != no) << i;
+  }
   return (uint16_t)mask;
 }
+#define SX_LESS(how) ((how) == _CMP_NLT_UQ || (how) == _CMP_LT_OQ)
+#define SX_NO(how) ((how) == _CMP_NLT_UQ || (how) == _CMP_UNORD_Q)
 #define _mm512_cmp_ps_mask(a, b, how) \
-  ((void)sizeof(char[(how) == _CMP_UNORD_Q || (how) == _CMP_NLT_UQ ? 1 : -1]), sx_compared(a, b, (how) == _CMP_NLT_UQ))
+  ((void)sizeof(char[SX_LESS(how) || SX_NO(how) || (how) == _CMP_ORD_Q ? 1 : -1]), sx_compared(a, b, SX_LESS(how), SX_NO(how)))
 typedef struct { int32_t lane[16]; } __m512i;
 #define SX_EACH_INT(e) { __m512i r; int i; for (i = 0; i < 16; i++) r.lane[i] = (int32_t)(e); return r; }
 static inline __m512i _mm512_set1_epi32(int32_t s) SX_EACH_INT(s)
@@ -132,6 +141,8 @@ static inline __m512 _mm512_cvtph_ps(__m256i v) SX_EACH_LANE(sx_half(sx_short(v,
 #define SX_EACH_BYTE(e) { uint8_t b[16]; __m128i r; int i; for (i = 0; i < 16; i++) b[i] = (uint8_t)(e); memcpy(&r, b, 16); return r; }
 static inline __m128i _mm512_cvtepi32_epi8(__m512i v) SX_EACH_BYTE(v.lane[i])
 static inline __m128i _mm512_cvtusepi32_epi8(__m512i v) SX_EACH_BYTE((uint32_t)v.lane[i] > 255 ? 255 : v.lane[i])
+static inline __m128i _mm512_mask_cvtusepi32_epi8(__m128i a, uint16_t m, __m512i v)
+  SX_EACH_BYTE(!(m >> i & 1) ? ((const uint8_t *)&a)[i] : (uint32_t)v.lane[i] > 255 ? 255 : v.lane[i])
 static inline __m512i _mm512_and_si512(__m512i a, __m512i b) SX_EACH_INT(a.lane[i] & b.lane[i])
 #define SX_EACH_SHORT(e) { uint16_t x[32]; int i; memcpy(x, &v, 64); for (i = 0; i < 32; i++) x[i] = (uint16_t)(e); memcpy(&v, x, 64); return v; }
 static inline __m512i _mm512_slli_epi16(__m512i v, unsigned n) SX_EACH_SHORT(x[i] << n)

@@ -1,7 +1,7 @@
 /* Pieces of the prelude (prelude.h): quotients by one number. */
 
 /* Sixteen x for which rint(x) + z is, as an integer of 8 or 16 bits, what rint(x / by) + z is, for every z that is one.
-   Below 2^18 they are the quotients (sx_over_f32 tells why; what is subnormal on the way is of one that rounds to 0);
+   Below 2^18 they are the quotients (by rows, below, is why; what is subnormal on the way is of one that rounds to 0);
    from there on, as for an infinity, a product with 1 / by has the same end. */
 #if defined(__AVX512BW__) && !defined(SX_PORTABLE)
 #include <immintrin.h>
